@@ -1,0 +1,100 @@
+"""How the ``parallel_env`` of an environment's module becomes an environment.
+
+Every shipped id accepts the same base keyword arguments; the others are the fields of its scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from comlrl_envs.env import TextEnv
+from comlrl_envs.errors import OptionError, closest
+from comlrl_envs.game import MAX_ACTION_CHARS, TextGame
+from comlrl_envs.scenario import Scenario, setting_names
+from comlrl_envs.tasks import Parse, Row, TaskSet, parse_split
+
+Loader: TypeAlias = Callable[[str, str, "str | None"], Iterable[Row]]
+"""Rows of a split: ``load("train" | "eval", source, data_dir)``."""
+
+BASE: Mapping[str, Any] = {
+    "split": "train",
+    "source": "auto",
+    "data_dir": None,
+    "tasks": None,
+    "prompts": None,
+    "reward": None,
+    "feedback": None,
+    "max_turns": None,
+    "memory": "full",
+    "stop_reward": None,
+    "max_action_chars": MAX_ACTION_CHARS,
+    "text_infos": False,
+    "render_mode": None,
+}
+"""Keyword arguments that every id accepts, with their defaults; None leaves the scenario's own."""
+
+
+def build_env(
+    scenario: type[Scenario],
+    load: Loader,
+    kwargs: Mapping[str, Any],
+    *,
+    name: str,
+    parse: Parse | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> TextEnv:
+    """Build the environment of a scenario.
+
+    Args:
+        scenario: A frozen dataclass; its fields are its settings.
+        load: Rows of a split, used unless ``tasks`` is given.
+        kwargs: The caller's keyword arguments.
+        name: Id without version.
+        parse: Checks a row (see ``TaskSet``).
+        defaults: Base keyword arguments whose defaults differ here.
+
+    Raises:
+        OptionError: A keyword argument is unknown (the closest and all known ones are named) or has a bad value.
+    """
+    settings = setting_names(scenario)
+    known = sorted(settings | BASE.keys())
+    for key in kwargs:
+        if key not in known:
+            raise OptionError(f"{name} takes no keyword {key!r}.{closest(key, known)} It takes {', '.join(known)}.")
+    base = {**BASE, **(defaults or {}), **{k: v for k, v in kwargs.items() if k in BASE}}
+    chosen = {k: v for k, v in kwargs.items() if k in settings and k not in BASE}
+    for key in ("feedback", "max_turns"):
+        if base[key] is not None:
+            if key not in settings:
+                raise OptionError(f"{name} has no setting {key!r}; leave it out.")
+            chosen[key] = base[key]
+    game = TextGame(
+        scenario(**chosen),
+        memory=base["memory"],
+        stop_reward=base["stop_reward"],
+        max_action_chars=base["max_action_chars"],
+        prompts=base["prompts"],
+        reward=base["reward"],
+    )
+    split, part = parse_split(base["split"])
+    rows = load(split, base["source"], base["data_dir"]) if base["tasks"] is None else base["tasks"]
+    tasks = rows if isinstance(rows, TaskSet) else TaskSet(rows, parse)
+    if tasks is rows and parse is not None:
+        tasks = tasks.parsed_by(parse)
+    if (part.start, part.stop) != (None, None):
+        tasks = tasks[part]
+    return TextEnv(game, tasks, name, base["text_infos"], base["render_mode"])
+
+
+def demo_only(train: Iterable[Row], evaluation: Iterable[Row]) -> Loader:
+    """The loader of an id that has no real set: ``source`` is ``"demo"``, and ``"auto"`` means the same."""
+    splits = {"train": list(train), "eval": list(evaluation)}
+
+    def load(split: str, source: str, data_dir: str | None) -> Iterable[Row]:
+        if source not in ("auto", "demo"):
+            near = closest(source, ("auto", "demo"))
+            raise OptionError(f"source={source!r}; this id has only the demo set: expected 'auto' or 'demo'.{near}")
+        return splits[split]
+
+    return load

@@ -1,0 +1,82 @@
+"""The constant head of each agent's prompt: the scenario's own, or the caller's template or callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from comlrl_envs.errors import OptionError, TaskError, closest
+from comlrl_envs.scenario import Scenario, State
+from comlrl_envs.tasks import Task
+
+Writer: TypeAlias = str | Callable[[Mapping[str, Any]], str]
+PromptOverride: TypeAlias = Writer | Sequence[Writer] | Mapping[str, Writer]
+
+
+class Briefs:
+    """Writes the briefs of an episode, once, at its start.
+
+    Args:
+        override: One writer for all agents, a sequence in agent order, or a mapping by agent (agents left out keep
+            the scenario's brief); None keeps all. A writer is a template (``"Summarise: {text}"``) or a callable of
+            the row.
+        agents: The agents' ids.
+    """
+
+    def __init__(self, override: PromptOverride | None, agents: tuple[str, ...]) -> None:
+        self._agents = agents
+        self._writers = _by_agent(override, agents)
+
+    def of(self, task: Task, scenario: Scenario, state: State) -> tuple[str, ...]:
+        """Per agent, its brief; raises ``TaskError`` if the row lacks a field of a template."""
+        return tuple([self._one(agent, task, scenario, state) for agent in self._agents])
+
+    def _one(self, agent: str, task: Task, scenario: Scenario, state: State) -> str:
+        writer = self._writers.get(agent)
+        if writer is None:
+            return scenario.brief(state, agent)
+        if not isinstance(writer, str):
+            return checked_prompt(writer(task.fields), task.id, agent)
+        try:
+            return writer.format_map(task.fields)
+        except KeyError as missing:
+            raise TaskError(
+                f"Task {task.id!r} has no field {missing.args[0]!r}, which the prompt template of {agent!r} asks for; "
+                f"it has {sorted(task.fields)}. Write literal braces twice.{closest(missing.args[0], task.fields)}"
+            ) from missing
+        except (ValueError, IndexError, AttributeError) as bad:
+            raise OptionError(
+                f"The prompt template of {agent!r} cannot be filled ({bad}); name row fields in braces, such as "
+                "'Summarise: {text}', and write literal braces twice."
+            ) from bad
+
+
+def checked_prompt(text: object, task_id: str, agent: str) -> str:
+    """``text`` if it is a ``str``; raises ``TaskError`` naming the task and the agent."""
+    if not isinstance(text, str):
+        raise TaskError(f"Task {task_id!r}: the prompt of {agent!r} is a {type(text).__name__}; return a str.")
+    return text
+
+
+def _by_agent(override: PromptOverride | None, agents: tuple[str, ...]) -> dict[str, Writer]:
+    if override is None:
+        return {}
+    if isinstance(override, Mapping):
+        for name in override:
+            if name not in agents:
+                raise OptionError(f"prompts names {name!r}; the agents are {agents}.{closest(name, agents)}")
+        writers = dict(override)
+    elif isinstance(override, str) or callable(override):
+        writers = dict.fromkeys(agents, override)
+    else:
+        if len(override) != len(agents):
+            raise OptionError(
+                f"prompts holds {len(override)} entries for {len(agents)} agents {agents}; give one each."
+            )
+        writers = dict(zip(agents, override, strict=True))
+    for agent, writer in writers.items():
+        if not (isinstance(writer, str) or callable(writer)):
+            raise OptionError(
+                f"The prompt of {agent!r} is a {type(writer).__name__}; expected a template or a callable of the row."
+            )
+    return writers

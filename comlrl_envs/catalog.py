@@ -1,0 +1,13 @@
+"""The ids that ship with the package."""
+
+from __future__ import annotations
+
+from comlrl_envs.registry import register
+
+SHIPPED: tuple[tuple[str, str], ...] = (("writing/length_ratio-v0", "comlrl_envs.writing.length_ratio:parallel_env"),)
+
+
+def register_shipped() -> None:
+    """Enter all of them; imports none of their modules."""
+    for id, entry_point in SHIPPED:
+        register(id, entry_point)

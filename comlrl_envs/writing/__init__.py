@@ -1,0 +1,1 @@
+"""Writing together: length, summary and expansion games."""

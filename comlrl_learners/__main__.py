@@ -1,0 +1,7 @@
+"""`python -m comlrl_learners` is `comlrl-train`."""
+
+import sys
+
+from comlrl_learners.cli import main
+
+sys.exit(main())

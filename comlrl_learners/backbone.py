@@ -1,0 +1,96 @@
+"""A causal language model as sampling and training see it: token ids in, logits out.
+
+This is the one place that knows how transformers' models are called: left-padded prompts, explicit positions (right for
+absolute and rotary embeddings), a cache passed in, logits only where they are asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from comlrl_learners.errors import PolicyError
+
+ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+
+
+class Backbone:
+    """A model and the conventions of its calls.
+
+    Attributes:
+        model: The causal language model, in evaluation mode (no dropout).
+        eos_ids: All ids that end a completion.
+        context: Longest sequence the model has positions for, or None.
+    """
+
+    def __init__(self, model: PreTrainedModel, eos_ids: Sequence[int]) -> None:
+        """Look at the model once.
+
+        Raises:
+            PolicyError: The model keeps a state other than attention keys and values, or has no end token.
+        """
+        self.model = model.eval()
+        self.eos_ids = tuple(eos_ids)
+        config = model.config.get_text_config()
+        settings = config.to_dict()
+        self.num_layers = int(config.num_hidden_layers)
+        self.context: int | None = settings.get("max_position_embeddings") or settings.get("n_positions")
+        others = set(settings.get("layer_types") or ()) - ATTENTION_LAYERS
+        if others:
+            raise PolicyError(
+                f"{type(model).__name__} has layers of type {sorted(others)}, and only attention layers share their "
+                "cache between completions. Use a model whose layers are all attention."
+            )
+        if not self.eos_ids:
+            raise PolicyError(
+                f"{type(model).__name__} has no end-of-sequence id, so a completion could never end. Set "
+                "`eos_token_id` in its generation_config, or `eos_token` in its tokenizer."
+            )
+        accepted = inspect.signature(model.forward).parameters
+        self._cache_name = "cache" if "cache" in accepted else "past_key_values"
+        self._takes_positions = "position_ids" in accepted
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies."""
+        return self.model.device
+
+    def forward(
+        self, ids: Tensor, mask: Tensor | None, positions: Tensor, cache: DynamicCache, keep: int = 0
+    ) -> Tensor:
+        """Logits of `ids` (rows, length) that continue `cache`, which grows by them.
+
+        Args:
+            ids: Token ids.
+            mask: (rows, cached + length), 0 at padding, or None where there is none.
+            positions: (rows, length) position of each id in its own sequence.
+            cache: What came before.
+            keep: Logits of the last `keep` positions only; 0 gives all.
+        """
+        arguments: dict[str, Any] = {self._cache_name: cache}
+        if self._takes_positions:
+            arguments["position_ids"] = positions
+        output = self.model(
+            input_ids=ids, attention_mask=mask, use_cache=True, logits_to_keep=keep, return_dict=True, **arguments
+        )
+        logits: Tensor = output.logits
+        return logits
+
+    def read_prompts(self, prompts: Sequence[Sequence[int]], cache: DynamicCache) -> tuple[Tensor, Tensor | None]:
+        """Run prompts through the model, filling `cache`.
+
+        Returns:
+            The logits that follow each prompt, (prompts, 1, vocabulary), and the padding mask (prompts, width), 0 on
+            the left where a prompt is shorter than the longest, or None where all are equally long.
+        """
+        width = max(len(prompt) for prompt in prompts)
+        ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=self.device)
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
+        positions = torch.arange(width, device=self.device) - (width - lengths)[:, None]
+        mask = None if bool((lengths == width).all()) else (positions >= 0).long()
+        return self.forward(ids, mask, positions.clamp(min=0), cache, keep=1), mask

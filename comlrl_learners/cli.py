@@ -1,0 +1,172 @@
+"""`comlrl-train ALGO --env ID --policies MODEL`: the command line of the trainers."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import yaml
+from comlrl_envs.errors import ComlrlError, OptionError, closest
+
+ALGORITHMS = {
+    "magrpo": "MAGRPOTrainer",
+    "mareinforce": "MAREINFORCETrainer",
+    "marloo": "MARLOOTrainer",
+    "maremax": "MAReMaxTrainer",
+}
+USAGE = """usage: comlrl-train ALGO --env ID|package.module:factory [--env.KEY VALUE ...] --policies MODEL [MODEL ...]
+                    [--config run.yaml] [--seeds 0,1,2] [--KEY VALUE ...]
+
+ALGO is one of {algorithms}. `comlrl-train ALGO --help` lists every setting with its default.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train as the command line says; returns the exit status (0 done, 1 error, 2 usage, 130 interrupted)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE.format(algorithms=", ".join(ALGORITHMS)))
+        return 0 if given else 2
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    _claim_one_thread_per_policy()
+    try:
+        return _train(given[0], given[1:])
+    except ComlrlError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+
+
+def _claim_one_thread_per_policy() -> None:
+    """Policies work side by side in Python threads; two of torch's own on each core would only wait for each other."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def _train(algorithm: str, arguments: list[str]) -> int:
+    if algorithm not in ALGORITHMS:
+        raise OptionError(
+            f"There is no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}.{closest(algorithm, ALGORITHMS)}"
+        )
+    trainer_class = vars(importlib.import_module("comlrl_learners"))[ALGORITHMS[algorithm]]
+    env_options, rest = _split_env_options(arguments)
+    settings = _parse(trainer_class.config_class, algorithm, rest)
+    env_options = {**(settings.pop("env_options") or {}), **env_options}
+    seeds = _seeds(settings.pop("seeds"))
+    policies = settings.pop("policies")
+    env = _env_factory(settings.pop("env"), env_options)
+    interrupted = False
+    for seed in seeds or [settings["config"].seed]:
+        config = settings["config"]
+        config.seed = seed
+        trainer = trainer_class(env=env(), policies=policies if len(policies) > 1 else policies[0], config=config)
+        trainer.describe(env_options=env_options, policies=policies)
+        result = trainer.train()
+        _report(seed, result)
+        if result.interrupted:
+            interrupted = True
+            break
+    return 130 if interrupted else 0
+
+
+def _split_env_options(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Take `--env.KEY VALUE` and `--env.KEY=VALUE` out of the command line; values are read as YAML."""
+    options: dict[str, Any] = {}
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("--env."):
+            rest.append(word)
+            continue
+        name, equals, value = word.removeprefix("--env.").partition("=")
+        if not equals:
+            value = next(words, "")
+        options[name] = yaml.safe_load(value)
+    return options, rest
+
+
+def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Read the remaining options and the YAML file into the configuration dataclass."""
+    jsonargparse = importlib.import_module("jsonargparse")
+    jsonargparse.set_parsing_settings(docstring_parse_attribute_docstrings=True)
+    parser = jsonargparse.ArgumentParser(prog=f"comlrl-train {algorithm}", exit_on_error=False)
+    parser.add_argument("--config", action="config", help="YAML file with any of these settings.")
+    parser.add_argument("--algorithm", type=str | None, default=None, help="Checked against ALGO if given.")
+    parser.add_argument("--env", type=str, required=True, help="Environment id, or package.module:factory.")
+    parser.add_argument("--env_options", type=dict | None, default=None, help="In YAML: what --env.KEY sets.")
+    parser.add_argument("--policies", type=list[str] | str, required=True, nargs="+", help="One model, or one per agent.")
+    parser.add_argument("--seeds", type=list[int] | str | None, default=None, help="Train once per seed: 0,1,2.")
+    names = parser.add_class_arguments(config_class, as_group=False)
+    known = {option for action in parser._actions for option in action.option_strings}
+    for word in arguments:
+        option = word.partition("=")[0]
+        if option.startswith("--") and option not in known:
+            raise OptionError(f"There is no option {option}.{closest(option, known)}")
+    try:
+        parsed = parser.parse_args(list(arguments))
+    except jsonargparse.ArgumentError as error:
+        raise OptionError(_shortened(str(error), known)) from error
+    if parsed.algorithm not in (None, algorithm):
+        raise OptionError(f"The configuration is for {parsed.algorithm!r}, and the command says {algorithm!r}.")
+    made = parser.instantiate_classes(parsed)
+    config = config_class(**{name: made[name] for name in names})
+    policies = [made.policies] if isinstance(made.policies, str) else list(made.policies)
+    return {
+        "config": config,
+        "env": made.env,
+        "env_options": made.env_options,
+        "policies": policies,
+        "seeds": made.seeds,
+    }
+
+
+def _shortened(message: str, known: set[str]) -> str:
+    """The parser's message, with the nearest setting if it complains of an unknown one."""
+    words = [word.strip("\"'.:,") for word in message.split()]
+    unknown = next((word for word in words if f"--{word}" not in known and "_" in word), "")
+    return message.strip() + (closest(f"--{unknown}", known) if unknown else "")
+
+
+def _seeds(given: list[int] | str | None) -> list[int]:
+    if given is None:
+        return []
+    if isinstance(given, str):
+        try:
+            return [int(part) for part in given.strip("[]").split(",")]
+        except ValueError as error:
+            raise OptionError(f"--seeds {given} is no list of whole numbers. Write them as 0,1,2.") from error
+    return given
+
+
+def _env_factory(name: str, options: dict[str, Any]) -> Callable[[], Any]:
+    """A function that makes the environment: an id, or `package.module:factory` of any ParallelEnv."""
+    if ":" not in name:
+        from comlrl_envs import make
+
+        return lambda: make(name, **options)
+    module_name, _, attribute = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise OptionError(f"--env {name}: the module {module_name!r} cannot be imported ({error}).") from error
+    if attribute not in vars(module):
+        raise OptionError(
+            f"--env {name}: {module_name} has no {attribute!r}.{closest(attribute, vars(module))}"
+        )
+    factory = vars(module)[attribute]
+    return lambda: factory(**options)
+
+
+def _report(seed: int, result: Any) -> None:
+    curve = result.curve()
+    told = f"seed {seed}: {result.env_steps} joint actions"
+    if curve:
+        told += f", held-out reward {curve[0][1]:.3f} -> {curve[-1][1]:.3f}"
+    if result.folder is not None:
+        told += f", {result.folder}"
+    sys.stdout.write(told + "\n")

@@ -1,0 +1,144 @@
+"""The games that learners play: this project's `TextGame`, or a stranger's ParallelEnv behind the same methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from comlrl_envs import TextEnv, make
+from comlrl_envs.game import Message
+from comlrl_envs.registry import EnvSpec
+from comlrl_envs.seeding import derive
+from pettingzoo import ParallelEnv
+
+from comlrl_learners.errors import ConfigError
+from comlrl_learners.foreign import ForeignGame, SeedTasks
+
+EnvSource: TypeAlias = "str | ParallelEnv[str, str, str] | Callable[[], ParallelEnv[str, str, str]]"
+
+
+class ScoreLike(Protocol):
+    """What a scored joint action tells: parts of the reward and diagnostics, all numbers."""
+
+    @property
+    def terms(self) -> Mapping[str, float]: ...
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+    @property
+    def agent_metrics(self) -> Mapping[str, Mapping[str, float]]: ...
+
+
+class EpisodeLike(Protocol):
+    """An episode as a value: stepping it gives another."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def turn(self) -> int: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def reward(self) -> float: ...
+    @property
+    def score(self) -> ScoreLike | None: ...
+
+
+@runtime_checkable
+class Game(Protocol):
+    """What a rollout needs of an environment."""
+
+    @property
+    def agents(self) -> tuple[str, ...]: ...
+    @property
+    def max_turns(self) -> int | None: ...
+    def start_many(self, tasks: Sequence[Any], seeds: Sequence[int]) -> list[Any]: ...
+    def messages(self, episode: Any) -> dict[str, list[Message]]: ...
+    def prompts(self, episode: Any) -> dict[str, str]: ...
+    def acting(self, episode: Any) -> tuple[str, ...]: ...
+    def step_many(self, moves: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Any]: ...
+
+
+class Tasks(Protocol):
+    """Tasks by number; each has a stable `id`."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Playground:
+    """A game with the tasks to play in it."""
+
+    game: Game
+    tasks: Tasks
+    name: str
+
+
+@dataclass(frozen=True)
+class ForeignOptions:
+    """What a stranger's environment needs to be told.
+
+    Attributes:
+        team_reward: How unequal rewards become the shared one: None refuses them, or "mean", or "sum".
+        tasks_per_epoch: Seeds that make an epoch.
+        eval_tasks: Seeds held out for evaluation.
+        branching: Whether several joint actions continue one episode, so that it must be copied.
+        max_turns: Turns played at most, or None for the environment's own end.
+    """
+
+    team_reward: str | None = None
+    tasks_per_epoch: int = 64
+    eval_tasks: int = 32
+    branching: bool = True
+    max_turns: int | None = None
+
+
+def open_playground(env: EnvSource, options: ForeignOptions, *, held_out: bool = False) -> Playground:
+    """The game and the tasks behind what a user gives as `env=`.
+
+    Args:
+        env: An id, an environment, or a function that makes one.
+        options: For environments of other projects.
+        held_out: A stranger's tasks are seeds: take those kept for evaluation.
+
+    Raises:
+        ConfigError: `env` is none of these.
+    """
+    made = make(env) if isinstance(env, str) else env
+    if not isinstance(made, ParallelEnv) and callable(made):
+        made = made()
+    if isinstance(made, TextEnv):
+        return Playground(made.game, made.tasks, _name(made))
+    if isinstance(made, ParallelEnv):
+        game = ForeignGame(
+            made, team_reward=options.team_reward, branching=options.branching, max_turns=options.max_turns
+        )
+        tasks = SeedTasks(options.eval_tasks if held_out else options.tasks_per_epoch, held_out=held_out)
+        return Playground(game, tasks, type(made).__name__)
+    raise ConfigError(
+        f"env={env!r} gives a {type(made).__name__}. Give an id such as 'writing/length_ratio', a ParallelEnv whose "
+        "observations and actions are str, or a function that makes one."
+    )
+
+
+def held_out_playground(env: EnvSource, options: ForeignOptions) -> Playground | None:
+    """The evaluation side of `env`: the eval split of an id, a stranger's held-out seeds, or None if there is none."""
+    if isinstance(env, str):
+        return open_playground(make(env, split="eval"), options)
+    made = env if isinstance(env, ParallelEnv) else env()
+    if not isinstance(made, TextEnv):
+        return open_playground(made, options, held_out=True)
+    if made.spec is None:
+        return None
+    return open_playground(make(made.spec.id, **{**made.spec.kwargs, "split": "eval"}), options)
+
+
+def episode_seed(run_seed: int, purpose: str, task_id: str, visit: int) -> int:
+    """The seed of a visit to a task, 63 bits."""
+    return derive("episode", run_seed, purpose, task_id, visit)
+
+
+def _name(env: TextEnv) -> str:
+    spec: EnvSpec | None = env.spec
+    return spec.id if spec is not None else "custom"

@@ -1,0 +1,86 @@
+"""The one log-prob routine: sampling, training, references and evaluation all read it.
+
+Masks come from lengths, never from token ids, so a pad id that equals an end id does no harm. Every sampled token
+counts, the end token included; no padding does. Each distinct prompt is computed once and its keys and values serve all
+completions that continue it, in the forward and in the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from comlrl_learners.backbone import Backbone
+from comlrl_learners.samples import Completion
+from comlrl_learners.sampling import SamplingParams, shape_logits
+
+
+@dataclass(frozen=True)
+class TokenLogprobs:
+    """Log-probs of a padded batch of completions.
+
+    Attributes:
+        logprobs: (B, C) log-prob of each token under the policy's sampling temperature.
+        mask: (B, C), True where a token was sampled.
+        entropy: (B, C) entropy in nats of the distribution at each position, or None.
+    """
+
+    logprobs: Tensor
+    mask: Tensor
+    entropy: Tensor | None
+
+
+def sequence_logprobs(
+    backbone: Backbone, completions: Sequence[Completion], params: SamplingParams, *, entropy: bool = False
+) -> TokenLogprobs:
+    """Log-probs of the tokens of completions, with gradient unless it is switched off around the call.
+
+    Args:
+        backbone: The model.
+        completions: B completions, at least one token each.
+        params: Gives the temperature; truncation is not applied.
+        entropy: Also return the entropy at each position (with gradient).
+    """
+    device = backbone.device
+    prompts, owners = distinct([completion.prompt.ids for completion in completions])
+    owner = torch.tensor(owners, device=device)
+    lengths = torch.tensor([len(completion.ids) for completion in completions], device=device)
+    width = int(lengths.max())
+    ids = torch.tensor([list(c.ids) + [0] * (width - len(c.ids)) for c in completions], device=device)
+    logits = _completion_logits(backbone, prompts, owner, ids)
+    logits = shape_logits(logits, params, backbone.eos_ids, 0)
+    mask = torch.arange(width, device=device) < lengths[:, None]
+    normaliser = logits.logsumexp(-1)
+    logprobs = logits.gather(-1, ids[..., None])[..., 0] - normaliser
+    return TokenLogprobs(logprobs, mask, _entropy(logits, normaliser) if entropy else None)
+
+
+def _completion_logits(backbone: Backbone, prompts: list[tuple[int, ...]], owner: Tensor, ids: Tensor) -> Tensor:
+    """Logits (B, C, vocabulary) at which each completion token was drawn."""
+    cache = DynamicCache()
+    first, prompt_mask = backbone.read_prompts(prompts, cache)
+    if ids.shape[1] == 1:
+        return first[owner]
+    cache.batch_select_indices(owner)
+    inputs = ids[:, :-1]
+    start = torch.tensor([len(prompt) for prompt in prompts], device=ids.device)[owner]
+    positions = start[:, None] + torch.arange(inputs.shape[1], device=ids.device)
+    mask = None if prompt_mask is None else torch.nn.functional.pad(prompt_mask[owner], (0, inputs.shape[1]), value=1)
+    rest = backbone.forward(inputs, mask, positions, cache)
+    return torch.cat([first[owner], rest], dim=1)
+
+
+def _entropy(logits: Tensor, normaliser: Tensor) -> Tensor:
+    logprobs = logits - normaliser[..., None]
+    return -(logprobs.exp() * logprobs.clamp(min=torch.finfo(logprobs.dtype).min)).sum(-1)
+
+
+def distinct(prompts: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], list[int]]:
+    """The distinct prompts in order of appearance, and for each given prompt the index of its own."""
+    index: dict[tuple[int, ...], int] = {}
+    owners = [index.setdefault(prompt, len(index)) for prompt in prompts]
+    return list(index), owners

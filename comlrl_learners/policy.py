@@ -1,0 +1,222 @@
+"""A policy: a causal language model, its tokenizer and the distribution it writes from."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from comlrl_envs.game import Message
+from comlrl_envs.seeding import derive
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from comlrl_learners.backbone import Backbone
+from comlrl_learners.errors import PolicyError
+from comlrl_learners.generation.hf import decode
+from comlrl_learners.logprobs import TokenLogprobs, distinct, sequence_logprobs
+from comlrl_learners.samples import Completion, Prompt
+from comlrl_learners.sampling import SamplingParams, uniforms
+from comlrl_learners.tiny import TINY_PATH
+
+GENERATION_TOKENS = 65_536
+"""Prompt and completion positions that one decode may hold; `generate` cuts larger requests into chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A completion to write.
+
+    Attributes:
+        prompt: The encoded prompt.
+        key: Decides every draw of this completion; see `comlrl_envs.seeding.derive`.
+    """
+
+    prompt: Prompt
+    key: int
+
+
+class LLMPolicy:
+    """A team member's weights; one object given to several agents is shared by them.
+
+    Prompts go through the tokenizer's chat template when it has one, and are plain text otherwise. A prompt longer than
+    `max_prompt_tokens` loses its middle: half of the room keeps its start, half its end, so that the role and the
+    latest news (and a chat template's frame) stay.
+
+    Attributes:
+        model: The language model.
+        tokenizer: Its tokenizer.
+        sampling: The distribution of its completions.
+        backbone: The model's calling conventions.
+        max_prompt_tokens: Longest prompt in tokens, or None where the model has no bound.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        sampling: SamplingParams | None = None,
+        max_prompt_tokens: int | None = None,
+    ) -> None:
+        """Wrap a loaded model.
+
+        Raises:
+            PolicyError: The model has no end token, no room for a prompt, or layers that cannot be used.
+        """
+        self.model, self.tokenizer = model, tokenizer
+        self.sampling = sampling or SamplingParams()
+        self.backbone = Backbone(model, _eos_ids(model, tokenizer))
+        self.max_prompt_tokens = max_prompt_tokens or self._room()
+
+    @classmethod
+    def load(
+        cls,
+        source: str | os.PathLike[str],
+        sampling: SamplingParams | None = None,
+        *,
+        dtype: str = "float32",
+        device: str | None = None,
+        max_prompt_tokens: int | None = None,
+    ) -> LLMPolicy:
+        """Load "tiny" (the model that ships with the project), a local folder or a hub id.
+
+        Args:
+            source: What to load.
+            sampling: The distribution of its completions.
+            dtype: Weights are cast to this, whatever the file holds; "auto" keeps the file's.
+            device: For example "cuda:0"; None takes the first GPU if there is one.
+            max_prompt_tokens: Longest prompt; None takes what the context leaves beside `max_new_tokens`.
+
+        Raises:
+            PolicyError: The folder, its tokenizer or the hub's answer is missing.
+        """
+        path = str(TINY_PATH) if str(source) == "tiny" else os.fspath(source)
+        tokenizer = load_part(AutoTokenizer, path, "tokenizer")
+        model = load_part(AutoModelForCausalLM, path, "causal language model", dtype=dtype)
+        model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return cls(model, tokenizer, sampling, max_prompt_tokens)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write weights and tokenizer so that `from_pretrained` opens them."""
+        with _no_progress_bar():
+            self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    @property
+    def uses_chat(self) -> bool:
+        """Whether prompts go through a chat template."""
+        return self.tokenizer.chat_template is not None
+
+    def encode(self, prompt: str | Sequence[Message]) -> Prompt:
+        """Token ids of a prompt: messages for a chat template, or text (one user message if there is a template)."""
+        if self.uses_chat:
+            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+            text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        else:
+            text = prompt if isinstance(prompt, str) else "\n\n".join(message["content"] for message in prompt)
+            ids = self.tokenizer(text)["input_ids"]
+        return self._fit(tuple(ids) or self.backbone.eos_ids[:1])
+
+    def generate(self, requests: Sequence[Request]) -> list[Completion]:
+        """Write one completion per request, in order; large requests are decoded in chunks.
+
+        What is drawn for a request depends on its prompt and key, not on the others.
+        """
+        completions: list[Completion] = []
+        longest = max((len(request.prompt.ids) for request in requests), default=0)
+        rows = max(1, GENERATION_TOKENS // (longest + self.sampling.max_new_tokens))
+        for start in range(0, len(requests), rows):
+            completions.extend(self._generate_chunk(requests[start : start + rows]))
+        return completions
+
+    def logprobs(self, completions: Sequence[Completion], *, entropy: bool = False) -> TokenLogprobs:
+        """Log-probs of completions under this policy's sampling temperature; see `sequence_logprobs`."""
+        return sequence_logprobs(self.backbone, completions, self.sampling, entropy=entropy)
+
+    def act(self, prompts: Sequence[str], agent: str, rng: np.random.Generator) -> list[str]:
+        """Replies to plain prompts: the policy protocol of the environments' own tools."""
+        keys = [derive("act", agent, int(rng.integers(2**63))) for _ in prompts]
+        requests = [Request(self.encode(prompt), key) for prompt, key in zip(prompts, keys, strict=True)]
+        return [completion.text for completion in self.generate(requests)]
+
+    def _generate_chunk(self, requests: Sequence[Request]) -> list[Completion]:
+        prompts, owners = distinct([request.prompt.ids for request in requests])
+        numbers = uniforms([request.key for request in requests], self.sampling.max_new_tokens)
+        drawn = decode(self.backbone, prompts, owners, numbers, self.sampling)
+        texts = self.tokenizer.batch_decode([list(row.ids) for row in drawn], skip_special_tokens=True)
+        return [
+            Completion(request.prompt, row.ids, row.logprobs, text, row.finished)
+            for request, row, text in zip(requests, drawn, texts, strict=True)
+        ]
+
+    def _fit(self, ids: tuple[int, ...]) -> Prompt:
+        limit = self.max_prompt_tokens
+        if limit is None or len(ids) <= limit:
+            return Prompt(ids)
+        head, tail = limit - limit // 2, limit // 2
+        return Prompt(ids[:head] + ids[len(ids) - tail :], cut=len(ids) - limit)
+
+    def _room(self) -> int | None:
+        if self.backbone.context is None:
+            return None
+        room = self.backbone.context - self.sampling.max_new_tokens
+        if room < 2:
+            raise PolicyError(
+                f"max_new_tokens={self.sampling.max_new_tokens} leaves no room for a prompt in a context of "
+                f"{self.backbone.context} tokens. Lower max_new_tokens."
+            )
+        return room
+
+
+def load_part(factory: Any, path: str, what: str, **arguments: Any) -> Any:
+    """Call `from_pretrained` without its progress bar.
+
+    Raises:
+        PolicyError: There is nothing to load; the message says what to give instead.
+    """
+    try:
+        with _no_progress_bar():
+            return factory.from_pretrained(path, **arguments)
+    except (OSError, ValueError) as error:
+        kind = "folder" if Path(path).is_dir() else "model id"
+        remedy = (
+            f"Save one beside the model: AutoTokenizer.from_pretrained(BASE_MODEL).save_pretrained({path!r})."
+            if what == "tokenizer" and kind == "folder"
+            else 'Give "tiny", a folder written by save_pretrained, or a hub id that this machine can reach.'
+        )
+        raise PolicyError(f"The {kind} {path!r} holds no {what} that can be loaded. {remedy}") from error
+
+
+@contextlib.contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """Silence transformers' bars over weight files, and leave the setting as it was."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """All ids that end a completion: those of the generation config, and the tokenizer's."""
+    configured = model.generation_config.eos_token_id if model.generation_config is not None else None
+    ids = [configured] if isinstance(configured, int) else list(configured or ())
+    if tokenizer.eos_token_id is not None:
+        ids.append(tokenizer.eos_token_id)
+    return tuple(dict.fromkeys(ids))
+
+
+def distinct_policies(team: Mapping[str, LLMPolicy]) -> list[tuple[LLMPolicy, tuple[str, ...]]]:
+    """Each policy once, with the agents that share it, in agent order."""
+    agents: dict[int, list[str]] = {}
+    for agent, policy in team.items():
+        agents.setdefault(id(policy), []).append(agent)
+    return [(team[names[0]], tuple(names)) for names in agents.values()]

@@ -1,0 +1,89 @@
+"""Turns what a user gives as `policies=` into one policy per agent."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from comlrl_envs.errors import closest
+
+from comlrl_learners.errors import PolicyError
+from comlrl_learners.policy import LLMPolicy, distinct_policies
+from comlrl_learners.sampling import SamplingParams
+
+PolicySource: TypeAlias = "str | os.PathLike[str] | LLMPolicy"
+PolicySources: TypeAlias = "PolicySource | Sequence[PolicySource] | Mapping[str, PolicySource]"
+
+
+def build_team(
+    sources: PolicySources, agents: Sequence[str], sampling: SamplingParams, *, dtype: str, device: str | None
+) -> dict[str, LLMPolicy]:
+    """One policy per agent.
+
+    A single name loads a separate copy for each agent; a single loaded policy is shared by all; a list or a mapping
+    names them one by one, and the same object twice is shared.
+
+    Args:
+        sources: Names, folders, hub ids or loaded policies.
+        agents: The team, in order.
+        sampling: Used for whatever is loaded here; a loaded policy keeps its own.
+        dtype: Weights of whatever is loaded here.
+        device: Where to load.
+
+    Raises:
+        PolicyError: The number of policies or an agent's name does not fit the team.
+    """
+    chosen = _one_source_per_agent(sources, agents)
+    team: dict[str, LLMPolicy] = {}
+    for agent in agents:
+        source = chosen[agent]
+        if isinstance(source, LLMPolicy):
+            team[agent] = source
+        else:
+            team[agent] = LLMPolicy.load(source, sampling, dtype=dtype, device=device)
+    return team
+
+
+def frozen_copies(team: Mapping[str, LLMPolicy]) -> dict[str, LLMPolicy]:
+    """Copies of a team that no optimizer moves, sharing what the team shares: reference policies."""
+    frozen: dict[str, LLMPolicy] = {}
+    for policy, agents in distinct_policies(team):
+        model = copy.deepcopy(policy.model).requires_grad_(False)
+        duplicate = LLMPolicy(model, policy.tokenizer, policy.sampling, policy.max_prompt_tokens)
+        frozen.update(dict.fromkeys(agents, duplicate))
+    return {agent: frozen[agent] for agent in team}
+
+
+def save_team(team: Mapping[str, LLMPolicy], folder: Path) -> None:
+    """Write each policy to `folder/<agent>`, a shared one under the name of its first agent."""
+    for policy, agents in distinct_policies(team):
+        policy.save(folder / agents[0])
+
+
+def _one_source_per_agent(sources: PolicySources, agents: Sequence[str]) -> dict[str, PolicySource]:
+    if isinstance(sources, (str, os.PathLike, LLMPolicy)):
+        return dict.fromkeys(agents, sources)
+    if isinstance(sources, Mapping):
+        for name in sources:
+            if name not in agents:
+                raise PolicyError(
+                    f"policies names the agent {name!r}, but the team is {list(agents)}.{closest(name, agents)}"
+                )
+        missing = [agent for agent in agents if agent not in sources]
+        if missing:
+            raise PolicyError(f"policies has no entry for {missing}. Give one policy for each of {list(agents)}.")
+        return dict(sources)
+    if not isinstance(sources, Sequence):
+        raise PolicyError(
+            f"policies is a {type(sources).__name__}. Give a name, a folder, an LLMPolicy (a bare model needs its "
+            "tokenizer: LLMPolicy(model, tokenizer)), a list of these, or a dict by agent."
+        )
+    if len(sources) != len(agents):
+        raise PolicyError(
+            f"policies lists {len(sources)} entries for a team of {len(agents)} ({', '.join(agents)}). Give one per "
+            "agent, or a single entry for all."
+        )
+    return dict(zip(agents, sources, strict=True))

@@ -1,0 +1,205 @@
+"""Where a run writes: its folder always, W&B and TensorBoard on request."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+from comlrl_envs.errors import MissingExtraError
+
+from comlrl_learners.config import TrainerConfig
+from comlrl_learners.rollout import Node
+
+Row = Mapping[str, float]
+
+
+class Tracker(Protocol):
+    """Takes rows of metrics."""
+
+    def log(self, row: Row) -> None:
+        """Take one row; `env_step` is its place on the x axis."""
+
+    def close(self) -> None:
+        """Finish; called once."""
+
+
+class RunFolder:
+    """`config.yaml, metrics.jsonl, transcripts/, reward.png, checkpoints/` of one run.
+
+    Attributes:
+        path: The folder.
+    """
+
+    def __init__(self, path: Path, config: TrainerConfig, described: Mapping[str, Any]) -> None:
+        """Make the folder and write `config.yaml`: the settings and what else was given."""
+        self.path = path
+        path.mkdir(parents=True)
+        text = yaml.safe_dump({**described, **plain(dataclasses.asdict(config))}, sort_keys=False, allow_unicode=True)
+        (path / "config.yaml").write_text(text, encoding="utf-8")
+        self._metrics = (path / "metrics.jsonl").open("a", encoding="utf-8")
+
+    def log(self, row: Row) -> None:
+        """Append one line to `metrics.jsonl`; a line is written whole."""
+        self._metrics.write(json.dumps(row, allow_nan=False) + "\n")
+        self._metrics.flush()
+
+    def write_transcripts(self, name: str, roots: Sequence[Node]) -> None:
+        """Write every joint action of these trees, one JSON object a line."""
+        folder = self.path / "transcripts"
+        folder.mkdir(exist_ok=True)
+        lines = [json.dumps(record, ensure_ascii=False) for root in roots for record in transcript(root)]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def close(self) -> None:
+        """Close the metrics file."""
+        self._metrics.close()
+
+
+class WandbTracker:
+    """A W&B run whose files lie in the run folder; `WANDB_MODE=offline` needs no account."""
+
+    def __init__(self, config: TrainerConfig, folder: Path | None, name: str) -> None:
+        """Start the run."""
+        wandb = _extra_module("wandb", "Tracking with W&B")
+        self._run = wandb.init(
+            project=config.wandb_project,
+            name=name,
+            config=plain(dataclasses.asdict(config)),
+            dir=None if folder is None else str(folder),
+        )
+
+    def log(self, row: Row) -> None:
+        """Send one row at its `env_step`."""
+        self._run.log(dict(row), step=int(row["env_step"]))
+
+    def close(self) -> None:
+        """Finish the run."""
+        self._run.finish(quiet=True)
+
+
+class TensorBoardTracker:
+    """Event files in the run folder's `tensorboard/`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open the event file."""
+        _extra_module("tensorboard", "Tracking with TensorBoard")
+        tensorboard = importlib.import_module("torch.utils.tensorboard")
+        self._writer = tensorboard.SummaryWriter(str(folder / "tensorboard"))
+
+    def log(self, row: Row) -> None:
+        """Write one scalar per metric at the row's `env_step`."""
+        for name, value in row.items():
+            self._writer.add_scalar(name, value, int(row["env_step"]))
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._writer.close()
+
+
+class Tracking:
+    """All destinations of one run behind two calls.
+
+    Attributes:
+        folder: The run folder, or None when nothing is written.
+        rows: Every row logged so far.
+    """
+
+    def __init__(self, config: TrainerConfig, described: Mapping[str, Any], name: str) -> None:
+        """Open every destination that the configuration names."""
+        self.rows: list[dict[str, float]] = []
+        self.folder: RunFolder | None = None
+        self._others: list[Tracker] = []
+        if config.output_dir is not None:
+            self.folder = RunFolder(_free_path(Path(config.output_dir) / name), config, described)
+        path = None if self.folder is None else self.folder.path
+        if "wandb" in config.trackers:
+            self._others.append(WandbTracker(config, path, name))
+        if "tensorboard" in config.trackers:
+            self._others.append(TensorBoardTracker(path or Path(".")))
+
+    def log(self, row: dict[str, float]) -> None:
+        """Give one row to every destination."""
+        self.rows.append(row)
+        for tracker in [*([self.folder] if self.folder else []), *self._others]:
+            tracker.log(row)
+
+    def close(self) -> None:
+        """Draw the reward curve and close every destination."""
+        if self.folder is not None:
+            draw_reward(self.rows, self.folder.path / "reward.png")
+            self.folder.close()
+        for tracker in self._others:
+            tracker.close()
+
+
+def transcript(root: Node) -> list[dict[str, Any]]:
+    """The joint actions of a tree: task, turn, branch, each agent's reply, reward and its terms."""
+    return [
+        {
+            "task": node.visit.task.id,
+            "turn": node.episode.turn,
+            "branch": [*node.branch, number],
+            "replies": {
+                agent: node.completions[agent][k].text for agent, k in zip(node.acting, edge.index, strict=True)
+            },
+            "reward": edge.reward,
+            "terms": dict(edge.score.terms),
+        }
+        for node in root.subtree()
+        for number, edge in enumerate(node.edges)
+    ]
+
+
+def draw_reward(rows: Sequence[Row], path: Path) -> None:
+    """Plot training and held-out reward over joint actions."""
+    matplotlib = _extra_module("matplotlib", "Drawing the reward curve")
+    matplotlib.use("Agg")
+    pyplot = importlib.import_module("matplotlib.pyplot")
+    figure, axes = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
+    for key, label, style in (
+        ("train/reward_mean", "training", {"alpha": 0.45, "linewidth": 1}),
+        ("eval/reward_mean", "held out", {"marker": "o", "linewidth": 2}),
+    ):
+        points = [(row["env_step"], row[key]) for row in rows if key in row]
+        if points:
+            axes.plot(*zip(*points, strict=True), label=label, **style)
+    axes.set_xlabel("joint actions")
+    axes.set_ylabel("mean reward")
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def run_name(algorithm: str, env_name: str, seed: int) -> str:
+    """A name that sorts by time within algorithm, environment and seed."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return f"{algorithm}-{env_name.replace('/', '-')}-seed{seed}-{stamp}"
+
+
+def plain(value: Any) -> Any:
+    """The same value with tuples as lists, so that YAML and JSON hold it."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def _free_path(path: Path) -> Path:
+    candidates = (path.with_name(f"{path.name}-{number}") for number in range(2, 10_000))
+    return path if not path.exists() else next(candidate for candidate in candidates if not candidate.exists())
+
+
+def _extra_module(name: str, purpose: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError("learners", purpose) from error

@@ -1,0 +1,285 @@
+"""The one training loop: collect, update, log, evaluate, until the run is as long as asked."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+
+import numpy as np
+from comlrl_envs.seeding import rng
+
+from comlrl_learners.config import TrainerConfig
+from comlrl_learners.errors import ConfigError
+from comlrl_learners.evaluation import EvaluationPlan, evaluate_team, score_means
+from comlrl_learners.games import EnvSource, ForeignOptions, Game, Playground, held_out_playground, open_playground
+from comlrl_learners.optimisation import learning_rate_factor
+from comlrl_learners.policy import LLMPolicy, distinct_policies
+from comlrl_learners.progress import progress_bar
+from comlrl_learners.rollout import Node, RolloutStats, Visit
+from comlrl_learners.team import PolicySources, build_team, frozen_copies, save_team
+from comlrl_learners.tracking import Tracking, run_name
+
+log = logging.getLogger(__name__)
+
+
+class Batch(Protocol):
+    """What a round of collecting gives, whatever the algorithm."""
+
+    @property
+    def roots(self) -> list[Node]: ...
+    @property
+    def stats(self) -> RolloutStats: ...
+    @property
+    def metrics(self) -> dict[str, float]: ...
+
+
+class Algorithm(Protocol):
+    """What the loop asks of an algorithm."""
+
+    def collect(self, visits: Sequence[Visit]) -> Any: ...
+    def update(self, batch: Any, round_index: int, rate: float) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run leaves.
+
+    Attributes:
+        folder: The run folder, or None when nothing was written.
+        env_steps: Joint actions scored.
+        rounds: Collect-and-update rounds done.
+        interrupted: Whether the user stopped it.
+        rows: All logged metrics, in order.
+    """
+
+    folder: Path | None
+    env_steps: int
+    rounds: int
+    interrupted: bool
+    rows: list[dict[str, float]]
+
+    def curve(self, name: str = "eval/reward_mean") -> list[tuple[int, float]]:
+        """(joint actions, value) wherever the metric was logged."""
+        return [(int(row["env_step"]), row[name]) for row in self.rows if name in row]
+
+
+ConfigT = TypeVar("ConfigT", bound=TrainerConfig)
+
+
+class Trainer(Generic[ConfigT]):
+    """Trains a team; subclasses name an algorithm and its configuration.
+
+    Example:
+        >>> from comlrl_learners import MAGRPOConfig, MAGRPOTrainer
+        >>> config = MAGRPOConfig(learning_rate=5e-4, max_steps=1, output_dir=None)
+        >>> result = MAGRPOTrainer(env="writing/length_ratio", policies="tiny", config=config).train()
+        >>> result.rounds
+        1
+
+    Attributes:
+        config: The settings.
+        team: One policy per agent.
+        references: Frozen policies for the KL term, or None.
+        rounds: Rounds done.
+        env_steps: Joint actions scored so far.
+    """
+
+    name: ClassVar[str]
+    config_class: ClassVar[type[TrainerConfig]]
+    algorithm_class: ClassVar[Callable[..., Algorithm]]
+
+    def __init__(
+        self,
+        *,
+        env: EnvSource,
+        policies: PolicySources,
+        config: ConfigT | None = None,
+        eval_env: EnvSource | None = None,
+        references: PolicySources | None = None,
+    ) -> None:
+        """Open the games, load the team.
+
+        Args:
+            env: An id such as "writing/length_ratio", a ParallelEnv of texts, or a function that makes one.
+            policies: "tiny", a folder or hub id (a copy per agent), a loaded policy (shared), a list, or a dict.
+            config: The settings.
+            eval_env: Where to evaluate; by default the eval split of `env`'s id, or a stranger's held-out seeds.
+            references: Policies of the KL term; by default frozen copies of the team as given.
+
+        Raises:
+            ConfigError: The settings do not fit each other or the environment.
+            PolicyError: The policies cannot be loaded or do not fit the team.
+        """
+        self.config: ConfigT = config if config is not None else cast(ConfigT, self.config_class())
+        config = self.config
+        options = ForeignOptions(
+            config.team_reward, config.tasks_per_epoch, branching=config.num_generations > 1, max_turns=config.max_turns
+        )
+        self.playground = open_playground(env, options)
+        self.held_out = held_out_playground(env, options) if eval_env is None else open_playground(
+            eval_env, options, held_out=True
+        )
+        agents = self.playground.game.agents
+        self.team = build_team(policies, agents, config.sampling, dtype=config.dtype, device=config.device)
+        self.references = self._build_references(references)
+        workers = len(distinct_policies(self.team)) if config.agent_threads else 1
+        self._executor: Executor | None = ThreadPoolExecutor(workers) if workers > 1 else None
+        self.algorithm = self.algorithm_class(
+            config, self.playground.game, self.team, self.references, self._executor
+        )
+        self.rounds = 0
+        self.env_steps = 0
+        self._described: dict[str, Any] = {"algorithm": self.name, "env": self.playground.name}
+        self._stop = threading.Event()
+
+    def describe(self, **facts: Any) -> None:
+        """Add facts to the run's `config.yaml`, for example the options its environment was made with."""
+        self._described.update(facts)
+
+    def train(self) -> TrainResult:
+        """Run the loop to its end, or until the first Ctrl-C, which lets the current round finish.
+
+        Raises:
+            RewardError: A reward is not finite.
+            NonFiniteError: A loss or gradient is not finite.
+        """
+        config = self.config
+        name = config.run_name or run_name(self.name, self.playground.name, config.seed)
+        tracking = Tracking(config, self._described, name)
+        horizon = self.planned_rounds()
+        try:
+            with self._interruptible(), progress_bar(config.progress, horizon) as show:
+                self._evaluate_and_log(tracking, show)
+                for visits in self._schedule():
+                    show(self._round(visits, horizon, tracking))
+                    if config.eval_every and self.rounds % config.eval_every == 0:
+                        self._evaluate_and_log(tracking, show)
+                    if self._stop.is_set():
+                        break
+                if not self._stop.is_set() and not (config.eval_every and self.rounds % config.eval_every == 0):
+                    self._evaluate_and_log(tracking, show)
+        finally:
+            self._save(tracking)
+            tracking.close()
+        folder = None if tracking.folder is None else tracking.folder.path
+        return TrainResult(folder, self.env_steps, self.rounds, self._stop.is_set(), tracking.rows)
+
+    def evaluate(self) -> dict[str, float]:
+        """Play the held-out tasks; see `comlrl_learners.evaluation.evaluate_team`.
+
+        Raises:
+            ConfigError: There is no held-out environment.
+        """
+        return self._evaluate()[0]
+
+    def planned_rounds(self) -> int:
+        """Rounds that `num_epochs` and `max_steps` allow; a bound on joint actions may end the run earlier."""
+        per_epoch = math.ceil(len(self.playground.tasks) / self.config.items_per_rollout)
+        planned = self.config.num_epochs * per_epoch
+        return planned if self.config.max_steps is None else min(planned, self.config.max_steps)
+
+    def _schedule(self) -> Iterator[list[Visit]]:
+        """The visits of each round: every task once an epoch, in an order that the seed decides."""
+        config, tasks = self.config, self.playground.tasks
+        for epoch in range(config.num_epochs):
+            order = rng(config.seed, "order", epoch).permutation(len(tasks))
+            for start in range(0, len(tasks), config.items_per_rollout):
+                if config.max_steps is not None and self.rounds >= config.max_steps:
+                    return
+                if config.max_env_steps is not None and self.env_steps >= config.max_env_steps:
+                    return
+                chosen = order[start : start + config.items_per_rollout]
+                yield [Visit(tasks[int(index)], epoch, config.seed, "train") for index in chosen]
+
+    def _round(self, visits: Sequence[Visit], horizon: int, tracking: Tracking) -> dict[str, float]:
+        started = time.perf_counter()
+        batch: Batch = self.algorithm.collect(visits)
+        rate = learning_rate_factor(self.config, self.rounds, horizon)
+        updated = self.algorithm.update(batch, self.rounds, rate)
+        self.rounds += 1
+        self.env_steps += batch.stats.joint_actions
+        edges = [edge for root in batch.roots for node in root.subtree() for edge in node.edges]
+        metrics = {
+            "reward_mean": float(np.mean([edge.reward for edge in edges])),
+            "reward_std": float(np.std([edge.reward for edge in edges])),
+            **score_means(edges),
+            **batch.metrics,
+            **updated,
+            "learning_rate": self.config.learning_rate * rate,
+            "tokens_per_s": batch.stats.tokens / max(batch.stats.generate_seconds, 1e-9),
+            "time/generate_s": batch.stats.generate_seconds,
+            "time/score_s": batch.stats.score_seconds,
+            "time/round_s": time.perf_counter() - started,
+        }
+        row = self._row("train", metrics)
+        tracking.log(row)
+        every = self.config.transcripts_every
+        if tracking.folder is not None and every and (self.rounds - 1) % every == 0:
+            tracking.folder.write_transcripts(f"train-{self.rounds:06d}", batch.roots)
+        return row
+
+    def _evaluate(self) -> tuple[dict[str, float], list[Node]]:
+        if self.held_out is None:
+            raise ConfigError("There is nothing to evaluate on: this environment has no eval split. Pass eval_env=.")
+        config = self.config
+        plan = EvaluationPlan(
+            config.eval_samples, config.eval_temperature, config.max_turns, config.discount, config.seed
+        )
+        return evaluate_team(self.held_out, self.team, plan, self._executor)
+
+    def _evaluate_and_log(self, tracking: Tracking, show: Callable[[Mapping[str, float]], None]) -> None:
+        if self.held_out is None:
+            return
+        started = time.perf_counter()
+        metrics, roots = self._evaluate()
+        row = self._row("eval", {**metrics, "time_s": time.perf_counter() - started})
+        tracking.log(row)
+        show(row)
+        if tracking.folder is not None and self.config.transcripts_every:
+            tracking.folder.write_transcripts(f"eval-{self.rounds:06d}", roots)
+
+    def _row(self, kind: str, metrics: Mapping[str, float]) -> dict[str, float]:
+        named = {f"{kind}/{name}": value for name, value in metrics.items()}
+        return {"round": self.rounds, "env_step": self.env_steps, **named}
+
+    def _build_references(self, given: PolicySources | None) -> dict[str, LLMPolicy] | None:
+        wanted = vars(self.config).get("kl_coef", 0.0) > 0
+        if given is None:
+            return frozen_copies(self.team) if wanted else None
+        config, agents = self.config, self.playground.game.agents
+        team = build_team(given, agents, config.sampling, dtype=config.dtype, device=config.device)
+        for policy in team.values():
+            policy.model.requires_grad_(False)
+        return team
+
+    def _save(self, tracking: Tracking) -> None:
+        if tracking.folder is not None:
+            save_team(self.team, tracking.folder.path / "checkpoints" / "final")
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """The first Ctrl-C asks the loop to stop after the current round; the second one stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(*_: object) -> None:
+            if self._stop.is_set():
+                raise KeyboardInterrupt
+            log.warning("Stopping after this round; press Ctrl-C again to stop at once.")
+            self._stop.set()
+
+        before = signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,112 @@
+"""Small scenarios with what the shipped one lacks: turns taken one by one, a channel, failing machines, bad scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from comlrl_envs import InfrastructureError, Scenario, Score, State, Step, Task, TaskSet, TextEnv, TextGame
+from comlrl_envs.scenario import Actions
+from comlrl_envs.seeding import rng as rng_of
+
+ROWS = [{"id": f"row{i}", "prompt": f"Prompt {i}.", "gold": f"CANARY{i}"} for i in range(5)]
+
+
+@dataclass(frozen=True)
+class Talk(State):
+    prompt: str
+    said: tuple[str, ...] = ()
+    dice: int = 0
+
+
+@dataclass(frozen=True)
+class TurnTaking(Scenario):
+    """Asker and answerer speak in turn; each is shown the other's last text. One point a spoken character, up to 5."""
+
+    max_turns: int = 4
+    agents = ("asker", "answerer")
+    reward_range = (0.0, 5.0)
+    terms = ("length", "bonus")
+    metrics = ("spoken",)
+    agent_metrics = ("own",)
+
+    def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
+        return Talk(item["prompt"], dice=int(rng.integers(100)))
+
+    def brief(self, state: State, agent: str) -> str:
+        return f"You are the {agent}. {state.prompt}"
+
+    def observe(self, state: State, agent: str) -> str:
+        return f"Heard: {state.said[-1]}" if state.said else ""
+
+    def acting(self, state: State) -> tuple[str, ...]:
+        return (self.agents[len(state.said) % 2],)
+
+    def advance(self, state: State, actions: Actions) -> Step:
+        turn = len(state.said)
+        text = actions[self.agents[turn % 2]]
+        dice = int(rng_of(state.key, turn, "dice").integers(100))
+        new = Talk(state.prompt, (*state.said, text), dice, key=state.key)
+        return Step(
+            new,
+            Score(
+                {"length": float(len(text)), "bonus": 0.5},
+                {"spoken": float(turn + 1)},
+                {"own": {agent: float(len(actions[agent])) for agent in self.agents}},
+            ),
+            done=text == "stop",
+        )
+
+
+@dataclass(frozen=True)
+class Counting(Scenario):
+    """Counts what it is asked to score; fails where told."""
+
+    max_turns: int = 3
+    fail: str = ""
+    broken: str = ""
+    batches: list[int] = field(default_factory=list, compare=False)
+    agents = ("a", "b")
+    reward_range = (-1.0, 1.0)
+    terms = ("t",)
+    metrics = ("m",)
+
+    def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
+        return Talk(item["prompt"])
+
+    def brief(self, state: State, agent: str) -> str:
+        return state.prompt
+
+    def advance_many(self, pairs: Sequence[tuple[State, Actions]]) -> Sequence[Step | InfrastructureError]:
+        self.batches.append(len(pairs))
+        if self.fail == "batch" and any("boom" in actions.values() for _, actions in pairs):
+            raise InfrastructureError("batch", "the pool is gone")
+        return [self._one(state, actions) for state, actions in pairs]
+
+    def _one(self, state: State, actions: Actions) -> Step | InfrastructureError:
+        if self.fail == "each" and "boom" in actions.values():
+            return InfrastructureError("row", "the worker is gone")
+        score = Score({"t": float(len(actions["a"]) - len(actions["b"]))}, {"m": 0.0})
+        if self.broken == "nan":
+            score = Score({"t": float("nan")}, {"m": 0.0})
+        if self.broken == "inf_metric":
+            score = Score({"t": 0.0}, {"m": float("inf")})
+        if self.broken == "names":
+            score = Score({"u": 0.0}, {"m": 0.0})
+        if self.broken == "type":
+            score = Score({"t": "high"}, {"m": 0.0})  # type: ignore[dict-item]
+        return Step(Talk(state.prompt, (*state.said, actions["a"], actions["b"]), key=state.key), score)
+
+
+def start(game: TextGame, count: int = 1, seed: int = 0) -> list[Any]:
+    """``count`` equal episodes."""
+    task = Task("row0", ROWS[0])
+    return game.start_many([task] * count, [seed] * count)
+
+
+def turn_taking_env(**settings: Any) -> TextEnv:
+    """An environment of ``TurnTaking``."""
+    return TextEnv(TextGame(TurnTaking(), **settings), TaskSet(ROWS), "toy/turns")

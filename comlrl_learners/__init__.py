@@ -2,8 +2,8 @@
 
 from comlrl_learners.algorithms.magrpo import MAGRPOConfig, MAGRPOTrainer
 from comlrl_learners.algorithms.mareinforce import MAREINFORCEConfig, MAREINFORCETrainer
-from comlrl_learners.algorithms.marloo import MARLOOConfig, MARLOOTrainer
 from comlrl_learners.algorithms.maremax import MAReMaxConfig, MAReMaxTrainer
+from comlrl_learners.algorithms.marloo import MARLOOConfig, MARLOOTrainer
 from comlrl_learners.errors import ConfigError, ForeignEnvError, NonFiniteError, PolicyError
 from comlrl_learners.policy import LLMPolicy
 from comlrl_learners.reward_model import ModelReward

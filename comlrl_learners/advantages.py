@@ -54,7 +54,7 @@ def batch_normalised(advantages: np.ndarray) -> np.ndarray:
     """Shift and scale one agent's advantages of a whole batch to mean 0 and standard deviation 1."""
     if advantages.size < 2 or advantages.max() == advantages.min():
         return np.zeros_like(advantages)
-    return (advantages - advantages.mean()) / (advantages.std(ddof=1) + EPSILON)
+    return np.asarray((advantages - advantages.mean()) / (advantages.std(ddof=1) + EPSILON))
 
 
 def _baseline(values: np.ndarray, kind: Baseline) -> np.ndarray | float:
@@ -64,4 +64,4 @@ def _baseline(values: np.ndarray, kind: Baseline) -> np.ndarray | float:
         return float(values.mean())
     if kind == "max":
         return float(values.max())
-    return (values.sum() - values) / (values.size - 1)
+    return np.asarray((values.sum() - values) / (values.size - 1))

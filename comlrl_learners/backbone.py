@@ -34,7 +34,7 @@ class Backbone:
         Raises:
             PolicyError: The model keeps a state other than attention keys and values, or has no end token.
         """
-        self.model = model.eval()
+        self.model = model.train(False)
         self.eos_ids = tuple(eos_ids)
         config = model.config.get_text_config()
         settings = config.to_dict()
@@ -58,7 +58,8 @@ class Backbone:
     @property
     def device(self) -> torch.device:
         """Where the model lies."""
-        return self.model.device
+        device: torch.device = self.model.device
+        return device
 
     def forward(
         self, ids: Tensor, mask: Tensor | None, positions: Tensor, cache: DynamicCache, keep: int = 0

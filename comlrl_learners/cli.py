@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
+
 from comlrl_envs.errors import ComlrlError, OptionError, closest
 
 ALGORITHMS = {
@@ -98,7 +99,9 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
     parser.add_argument("--algorithm", type=str | None, default=None, help="Checked against ALGO if given.")
     parser.add_argument("--env", type=str, required=True, help="Environment id, or package.module:factory.")
     parser.add_argument("--env_options", type=dict | None, default=None, help="In YAML: what --env.KEY sets.")
-    parser.add_argument("--policies", type=list[str] | str, required=True, nargs="+", help="One model, or one per agent.")
+    parser.add_argument(
+        "--policies", type=list[str] | str, required=True, nargs="+", help="One model, or one per agent."
+    )
     parser.add_argument("--seeds", type=list[int] | str | None, default=None, help="Train once per seed: 0,1,2.")
     names = parser.add_class_arguments(config_class, as_group=False)
     known = {option for action in parser._actions for option in action.option_strings}
@@ -114,12 +117,11 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
         raise OptionError(f"The configuration is for {parsed.algorithm!r}, and the command says {algorithm!r}.")
     made = parser.instantiate_classes(parsed)
     config = config_class(**{name: made[name] for name in names})
-    policies = [made.policies] if isinstance(made.policies, str) else list(made.policies)
     return {
         "config": config,
         "env": made.env,
         "env_options": made.env_options,
-        "policies": policies,
+        "policies": list(made.policies),
         "seeds": made.seeds,
     }
 
@@ -155,9 +157,7 @@ def _env_factory(name: str, options: dict[str, Any]) -> Callable[[], Any]:
     except ImportError as error:
         raise OptionError(f"--env {name}: the module {module_name!r} cannot be imported ({error}).") from error
     if attribute not in vars(module):
-        raise OptionError(
-            f"--env {name}: {module_name} has no {attribute!r}.{closest(attribute, vars(module))}"
-        )
+        raise OptionError(f"--env {name}: {module_name} has no {attribute!r}.{closest(attribute, vars(module))}")
     factory = vars(module)[attribute]
     return lambda: factory(**options)
 

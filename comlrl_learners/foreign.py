@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from comlrl_envs.errors import RewardError
-from comlrl_envs.game import Message
 from pettingzoo import ParallelEnv
 
+from comlrl_envs.errors import RewardError
+from comlrl_envs.transcript import Message
 from comlrl_learners.errors import ForeignEnvError
 
 log = logging.getLogger(__name__)
@@ -147,9 +147,7 @@ class ForeignGame:
         env = self._copy(self._env) if self._copies else self._env
         observations, _ = env.reset(seed=task.seed)
         self._check_observations(observations)
-        return ForeignEpisode(
-            task.id, task.seed, 0, observations, False, 0.0, None, env if self._copies else None
-        )
+        return ForeignEpisode(task.id, task.seed, 0, observations, False, 0.0, None, env if self._copies else None)
 
     def _step(self, episode: ForeignEpisode, actions: Mapping[str, str]) -> ForeignEpisode:
         present = {agent: actions[agent] for agent in self.acting(episode)}
@@ -230,8 +228,8 @@ class ForeignGame:
             return math.fsum(values) / len(values)
         if max(values) != min(values):
             raise ForeignEnvError(
-                f"{type(self._env).__name__} rewards its agents unequally ({dict(rewards)}), and a team learns from one "
-                'reward. Set team_reward="mean" or "sum".'
+                f"{type(self._env).__name__} rewards its agents unequally ({dict(rewards)}), and a team learns from "
+                'one reward. Set team_reward="mean" or "sum".'
             )
         return values[0]
 

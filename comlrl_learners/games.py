@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from comlrl_envs import TextEnv, make
-from comlrl_envs.game import Message
-from comlrl_envs.registry import EnvSpec
-from comlrl_envs.seeding import derive
 from pettingzoo import ParallelEnv
 
+from comlrl_envs import TextEnv, make
+from comlrl_envs.registry import EnvSpec
+from comlrl_envs.seeding import derive
+from comlrl_envs.transcript import Message
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.foreign import ForeignGame, SeedTasks
 
@@ -22,26 +22,48 @@ class ScoreLike(Protocol):
     """What a scored joint action tells: parts of the reward and diagnostics, all numbers."""
 
     @property
-    def terms(self) -> Mapping[str, float]: ...
+    def terms(self) -> Mapping[str, float]:
+        """Parts of the reward."""
+        ...
+
     @property
-    def metrics(self) -> Mapping[str, float]: ...
+    def metrics(self) -> Mapping[str, float]:
+        """Diagnostics of the team."""
+        ...
+
     @property
-    def agent_metrics(self) -> Mapping[str, Mapping[str, float]]: ...
+    def agent_metrics(self) -> Mapping[str, Mapping[str, float]]:
+        """Diagnostics by name and agent."""
+        ...
 
 
 class EpisodeLike(Protocol):
     """An episode as a value: stepping it gives another."""
 
     @property
-    def task_id(self) -> str: ...
+    def task_id(self) -> str:
+        """Id of the task."""
+        ...
+
     @property
-    def turn(self) -> int: ...
+    def turn(self) -> int:
+        """Joint actions played."""
+        ...
+
     @property
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """Whether it is over."""
+        ...
+
     @property
-    def reward(self) -> float: ...
+    def reward(self) -> float:
+        """The last shared reward."""
+        ...
+
     @property
-    def score(self) -> ScoreLike | None: ...
+    def score(self) -> ScoreLike | None:
+        """The last judgement, None before the first."""
+        ...
 
 
 @runtime_checkable
@@ -49,21 +71,46 @@ class Game(Protocol):
     """What a rollout needs of an environment."""
 
     @property
-    def agents(self) -> tuple[str, ...]: ...
+    def agents(self) -> tuple[str, ...]:
+        """The team, in order."""
+        ...
+
     @property
-    def max_turns(self) -> int | None: ...
-    def start_many(self, tasks: Sequence[Any], seeds: Sequence[int]) -> list[Any]: ...
-    def messages(self, episode: Any) -> dict[str, list[Message]]: ...
-    def prompts(self, episode: Any) -> dict[str, str]: ...
-    def acting(self, episode: Any) -> tuple[str, ...]: ...
-    def step_many(self, moves: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Any]: ...
+    def max_turns(self) -> int | None:
+        """Joint actions at most, or None."""
+        ...
+
+    def start_many(self, tasks: Sequence[Any], seeds: Sequence[int]) -> list[Any]:
+        """Begin one episode per task and seed."""
+        ...
+
+    def messages(self, episode: Any) -> dict[str, list[Message]]:
+        """What each agent is shown, as a chat."""
+        ...
+
+    def prompts(self, episode: Any) -> dict[str, str]:
+        """What each agent is shown, as one text."""
+        ...
+
+    def acting(self, episode: Any) -> tuple[str, ...]:
+        """Whose text counts now."""
+        ...
+
+    def step_many(self, moves: Sequence[tuple[Any, Mapping[str, str]]]) -> list[Any]:
+        """Play one joint action in each episode; those given stay as they are."""
+        ...
 
 
 class Tasks(Protocol):
     """Tasks by number; each has a stable `id`."""
 
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int) -> Any: ...
+    def __len__(self) -> int:
+        """Number of tasks."""
+        ...
+
+    def __getitem__(self, index: int) -> Any:
+        """The task of this number."""
+        ...
 
 
 @dataclass(frozen=True)

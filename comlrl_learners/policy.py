@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from comlrl_envs.game import Message
-from comlrl_envs.seeding import derive
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from comlrl_envs.seeding import derive
+from comlrl_envs.transcript import Message
 from comlrl_learners.backbone import Backbone
 from comlrl_learners.errors import PolicyError
 from comlrl_learners.generation.hf import decode
@@ -115,7 +115,8 @@ class LLMPolicy:
     def encode(self, prompt: str | Sequence[Message]) -> Prompt:
         """Token ids of a prompt: messages for a chat template, or text (one user message if there is a template)."""
         if self.uses_chat:
-            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+            chat = [Message(role="user", content=prompt)] if isinstance(prompt, str) else prompt
+            messages = [{"role": message["role"], "content": message["content"]} for message in chat]
             text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
             ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         else:
@@ -197,12 +198,12 @@ def load_part(factory: Any, path: str, what: str, **arguments: Any) -> Any:
 def _no_progress_bar() -> Iterator[None]:
     """Silence transformers' bars over weight files, and leave the setting as it was."""
     shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     try:
         yield
     finally:
         if shown:
-            transformers_logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # the same
 
 
 def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

@@ -23,12 +23,12 @@ def progress_bar(enabled: bool, total: int) -> Iterator[Callable[[Mapping[str, f
         TimeElapsedColumn(),
     )
     with Progress(*columns) as progress:
-        task = progress.add_task("train", total=total, **shown)
+        task = progress.add_task("train", total=total, train=shown["train"], eval=shown["eval"])
 
         def show(row: Mapping[str, float]) -> None:
             for kind in shown:
                 if f"{kind}/reward_mean" in row:
                     shown[kind] = f"{row[f'{kind}/reward_mean']:.3f}"
-            progress.update(task, completed=row["round"], **shown)
+            progress.update(task, completed=row["round"], train=shown["train"], eval=shown["eval"])
 
         yield show

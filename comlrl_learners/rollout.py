@@ -1,7 +1,7 @@
 """Plays a team through its games: a tree of turns per task, grown breadth-first over all tasks at once.
 
-A turn of the whole tree costs one `generate` per distinct policy and one `step_many`. Every completion's draws are keyed
-by (run seed, purpose, visit, task, agent, branch, turn), so they depend on nothing else that is in the batch.
+A turn of the whole tree costs one `generate` per distinct policy and one `step_many`. Every completion's draws are
+keyed by (run seed, purpose, visit, task, agent, branch, turn), so they depend on nothing else that is in the batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from comlrl_envs.seeding import derive
-
 from comlrl_learners.games import EpisodeLike, Game, ScoreLike, episode_seed
 from comlrl_learners.policy import LLMPolicy, Request, distinct_policies
 from comlrl_learners.samples import Completion

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from comlrl_envs.errors import closest
-
 from comlrl_learners.errors import PolicyError
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.sampling import SamplingParams

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
-from comlrl_envs.errors import MissingExtraError
 
+from comlrl_envs.errors import MissingExtraError
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.rollout import Node
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
-from comlrl_envs.seeding import rng
 
+from comlrl_envs.seeding import rng
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.evaluation import EvaluationPlan, evaluate_team, score_means
-from comlrl_learners.games import EnvSource, ForeignOptions, Game, Playground, held_out_playground, open_playground
+from comlrl_learners.games import EnvSource, ForeignOptions, held_out_playground, open_playground
 from comlrl_learners.optimisation import learning_rate_factor
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.progress import progress_bar
@@ -35,18 +35,31 @@ class Batch(Protocol):
     """What a round of collecting gives, whatever the algorithm."""
 
     @property
-    def roots(self) -> list[Node]: ...
+    def roots(self) -> list[Node]:
+        """The trees that were played."""
+        ...
+
     @property
-    def stats(self) -> RolloutStats: ...
+    def stats(self) -> RolloutStats:
+        """What playing them cost."""
+        ...
+
     @property
-    def metrics(self) -> dict[str, float]: ...
+    def metrics(self) -> dict[str, float]:
+        """Diagnostics of the team."""
+        ...
 
 
 class Algorithm(Protocol):
     """What the loop asks of an algorithm."""
 
-    def collect(self, visits: Sequence[Visit]) -> Any: ...
-    def update(self, batch: Any, round_index: int, rate: float) -> dict[str, float]: ...
+    def collect(self, visits: Sequence[Visit]) -> Any:
+        """Play the visits and prepare what `update` learns from."""
+        ...
+
+    def update(self, batch: Any, round_index: int, rate: float) -> dict[str, float]:
+        """Learn from a batch; returns diagnostics."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -125,17 +138,15 @@ class Trainer(Generic[ConfigT]):
             config.team_reward, config.tasks_per_epoch, branching=config.num_generations > 1, max_turns=config.max_turns
         )
         self.playground = open_playground(env, options)
-        self.held_out = held_out_playground(env, options) if eval_env is None else open_playground(
-            eval_env, options, held_out=True
+        self.held_out = (
+            held_out_playground(env, options) if eval_env is None else open_playground(eval_env, options, held_out=True)
         )
         agents = self.playground.game.agents
         self.team = build_team(policies, agents, config.sampling, dtype=config.dtype, device=config.device)
         self.references = self._build_references(references)
         workers = len(distinct_policies(self.team)) if config.agent_threads else 1
         self._executor: Executor | None = ThreadPoolExecutor(workers) if workers > 1 else None
-        self.algorithm = self.algorithm_class(
-            config, self.playground.game, self.team, self.references, self._executor
-        )
+        self.algorithm = self.algorithm_class(config, self.playground.game, self.team, self.references, self._executor)
         self.rounds = 0
         self.env_steps = 0
         self._described: dict[str, Any] = {"algorithm": self.name, "env": self.playground.name}

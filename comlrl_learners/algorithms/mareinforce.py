@@ -1,5 +1,4 @@
-"""Multi-agent REINFORCE: raw returns, no baseline (Williams 1992).
-"""
+"""Multi-agent REINFORCE: raw returns, no baseline (Williams 1992)."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-from comlrl_envs.seeding import rng
 from torch import Tensor
 
+from comlrl_envs.seeding import rng
 from comlrl_learners.advantages import AdvantageNorm, Baseline, batch_normalised, group_advantages, has_spread
 from comlrl_learners.annotate import Sequences, reference_logprobs
 from comlrl_learners.config import TrainerConfig
@@ -66,9 +66,9 @@ class ReinforceConfig(TrainerConfig):
         super().__post_init__()
         if self.num_generations < 2 and (self.baseline != "none" or self.advantage_norm == "group"):
             raise ConfigError(
-                f"num_generations=1 leaves nothing to compare with: baseline={self.baseline!r} and "
-                f"advantage_norm={self.advantage_norm!r} give advantage 0. Use num_generations >= 2, or baseline='none' "
-                "with advantage_norm='none'."
+                f"num_generations=1 leaves nothing to compare with: baseline={self.baseline!r} and advantage_norm="
+                f"{self.advantage_norm!r} give advantage 0. Use num_generations >= 2, or baseline='none' with "
+                "advantage_norm='none'."
             )
         if self.clip_range is None and (self.num_updates > 1 or self.minibatch_size is not None):
             raise ConfigError(
@@ -174,9 +174,7 @@ class Reinforce:
         metrics["time/update_s"] = time.perf_counter() - started
         return metrics
 
-    def _groups(
-        self, roots: Sequence[Node], agent: str, reference: Sequences | None
-    ) -> list[tuple[Node, list[float]]]:
+    def _groups(self, roots: Sequence[Node], agent: str, reference: Sequences | None) -> list[tuple[Node, list[float]]]:
         """Each node at which the agent acts, with the returns of its completions, children before parents."""
         config, means, groups = self.config, dict[int, float](), list[tuple[Node, list[float]]]()
         penalised = reference is not None and config.kl_mode == "penalty"

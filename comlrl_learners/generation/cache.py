@@ -14,12 +14,12 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 
-class GrowingLayer(DynamicLayer):
+class GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # transformers leaves its hooks untyped
     """One layer's keys and values, shape (rows, heads, room, head size), of which the first `length` are filled."""
 
     def __init__(self, room: int) -> None:
         """Reserve `room` positions at the first update."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # the same
         self.room = room
         self.length = 0
 

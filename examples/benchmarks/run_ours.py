@@ -17,16 +17,18 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 sys.path.insert(0, str(Path(__file__).parent / "reference"))
 
 import torch
+from prompts import PROMPTS, next_prompt
+
 from comlrl_envs import from_reward
 from comlrl_learners import MAGRPOConfig, MAGRPOTrainer, SamplingParams
 from comlrl_learners.algorithms.reinforce import Reinforce
-from prompts import PROMPTS, next_prompt
 
 
 def length_ratio(first: list[str], second: list[str]) -> list[float]:
@@ -47,7 +49,7 @@ class Meter(Reinforce):
     """The algorithm, counting what it samples and trains."""
 
     tokens_generated = tokens_trained = 0
-    rewards: list[float] = []
+    rewards: ClassVar[list[float]] = []
 
     def collect(self, visits):  # type: ignore[no-untyped-def]
         """Collect, and count."""

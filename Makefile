@@ -17,7 +17,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 train: $(VENV)/.installed  ## train two tiny agents on writing/length_ratio (CPU, offline); more options: ARGS="--max_steps 5"
-	HF_HUB_OFFLINE=1 $(BIN)/comlrl-train magrpo --env writing/length_ratio --policies tiny $(ARGS)
+	HF_HUB_OFFLINE=1 $(BIN)/comlrl-train magrpo --config examples/length_ratio.yaml $(ARGS)
 
 test: $(VENV)/.installed-dev  ## run the tests but the slow ones
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m "not slow" $(ARGS)

@@ -99,11 +99,10 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
     parser.add_argument("--algorithm", type=str | None, default=None, help="Checked against ALGO if given.")
     parser.add_argument("--env", type=str, required=True, help="Environment id, or package.module:factory.")
     parser.add_argument("--env_options", type=dict | None, default=None, help="In YAML: what --env.KEY sets.")
-    parser.add_argument(
-        "--policies", type=list[str] | str, required=True, nargs="+", help="One model, or one per agent."
-    )
+    parser.add_argument("--policies", type=str, required=True, nargs="+", help="One model, or one per agent.")
     parser.add_argument("--seeds", type=list[int] | str | None, default=None, help="Train once per seed: 0,1,2.")
     names = parser.add_class_arguments(config_class, as_group=False)
+    parser.set_defaults({"progress": True})
     known = {option for action in parser._actions for option in action.option_strings}
     for word in arguments:
         option = word.partition("=")[0]

@@ -1,4 +1,4 @@
-"""The default engine: a decode loop over the model's own forward.
+"""The default engine: a decode loop over the model's own forward, or its fused form (see `fused`).
 
 Every distinct prompt is read once and its cache is handed to all rows that continue it; rows leave the batch as they
 end. Draws depend on nothing but a row's own uniforms and logits (see `comlrl_learners.sampling`).
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from comlrl_learners.backbone import Backbone
 from comlrl_learners.generation.cache import growing_cache
+from comlrl_learners.generation.fused import FusedDecoder, can_fuse
 from comlrl_learners.sampling import SamplingParams, draw, shape_logits, wide
 
 COMPACT_BELOW = 0.8
@@ -50,6 +51,7 @@ def decode(
     Returns:
         One record per row, in order.
     """
+    advance = FusedDecoder(backbone.model).step if can_fuse(backbone.model) else backbone.forward
     rows, steps = len(owners), params.max_new_tokens
     device = backbone.device
     width = max(len(prompt) for prompt in prompts)
@@ -84,7 +86,7 @@ def decode(
                 attention = None if attention is None else attention[keep]
         if step + 1 < steps:
             seen = None if attention is None else attention[:, : width + step + 1]
-            logits = backbone.forward(tokens[:, None], seen, position[:, None], cache)
+            logits = advance(tokens[:, None], seen, position[:, None], cache)
             position = position + 1
     return _records(ids, logprobs, length, finished)
 

@@ -16,8 +16,6 @@ from comlrl_learners.tiny import TINY_PATH, corpus
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-COPY_BOUND = 0.8
-
 
 class Policy:
     """The shipped weights in single precision, with a decoder for a batch of chats."""
@@ -192,7 +190,8 @@ def test_role_words_set_the_length(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "bound"), [("copying", COPY_BOUND), ("passage", COPY_BOUND), ("tagged", COPY_BOUND), ("code", COPY_BOUND)]
+    ("kind", "bound"),
+    [("copying", 0.8), ("passage", 0.4), ("tagged", 0.8), ("code", 0.9), ("tool_call", 0.9), ("day_plan", 0.85)],
 )
 def test_answers_are_copied(policy: Policy, kind: str, bound: float) -> None:
     """Greedy answers to fresh dialogues of the kinds with one right answer."""

@@ -59,13 +59,16 @@ def _train(algorithm: str, arguments: list[str]) -> int:
     env_options = {**(settings.pop("env_options") or {}), **env_options}
     seeds = _seeds(settings.pop("seeds"))
     policies = settings.pop("policies")
-    env = _env_factory(settings.pop("env"), env_options)
+    env_name = settings.pop("env")
+    env = _env_factory(env_name, env_options)
+    # A factory's environment is called by its class, which would not open it again from config.yaml.
+    described = {"env": env_name} if ":" in env_name else {}
     interrupted = False
     for seed in seeds or [settings["config"].seed]:
         config = settings["config"]
         config.seed = seed
         trainer = trainer_class(env=env(), policies=policies if len(policies) > 1 else policies[0], config=config)
-        trainer.describe(env_options=env_options, policies=policies)
+        trainer.describe(**described, env_options=env_options, policies=policies)
         result = trainer.train()
         _report(seed, result)
         if result.interrupted:

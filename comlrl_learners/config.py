@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from comlrl_envs.errors import closest
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.rollout import JointMode
 from comlrl_learners.sampling import SamplingParams
@@ -104,6 +105,7 @@ class TrainerConfig:
         Raises:
             ConfigError: A value lies outside its range; the message names it.
         """
+        self._check_choices()
         at_least_one = ("num_epochs", "items_per_rollout", "num_generations", "num_updates", "eval_samples")
         for name in (*at_least_one, "microbatch_tokens", "tasks_per_epoch"):
             if vars(self)[name] < 1:
@@ -119,3 +121,19 @@ class TrainerConfig:
                 raise ConfigError(f"{name}={vars(self)[name]} must be positive.")
         if self.sampling.temperature == 0:
             raise ConfigError("sampling.temperature=0 explores nothing. Use a positive one; eval_temperature may be 0.")
+
+    def _check_choices(self) -> None:
+        """Hold every setting that is one of a few words to them."""
+        for name, hint in get_type_hints(type(self)).items():
+            words = _words(hint)
+            given = vars(self)[name]
+            for value in given if isinstance(given, (tuple, list)) else [given]:
+                if words and value is not None and value not in words:
+                    raise ConfigError(f"{name}={value!r} is none of {', '.join(words)}.{closest(value, words)}")
+
+
+def _words(hint: Any) -> list[str]:
+    """The strings that a type hint allows by Literal, itself or inside a union or tuple."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [word for part in get_args(hint) for word in _words(part)]

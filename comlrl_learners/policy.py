@@ -96,7 +96,7 @@ class LLMPolicy:
             PolicyError: The folder, its tokenizer or the hub's answer is missing.
         """
         path = str(TINY_PATH) if str(source) == "tiny" else os.fspath(source)
-        tokenizer = load_part(AutoTokenizer, path, "tokenizer")
+        tokenizer = load_tokenizer(path)
         model = load_part(AutoModelForCausalLM, path, "causal language model", dtype=dtype)
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         return cls(model, tokenizer, sampling, max_prompt_tokens)
@@ -185,13 +185,29 @@ def load_part(factory: Any, path: str, what: str, **arguments: Any) -> Any:
         with _no_progress_bar():
             return factory.from_pretrained(path, **arguments)
     except (OSError, ValueError) as error:
-        kind = "folder" if Path(path).is_dir() else "model id"
-        remedy = (
-            f"Save one beside the model: AutoTokenizer.from_pretrained(BASE_MODEL).save_pretrained({path!r})."
-            if what == "tokenizer" and kind == "folder"
-            else 'Give "tiny", a folder written by save_pretrained, or a hub id that this machine can reach.'
-        )
-        raise PolicyError(f"The {kind} {path!r} holds no {what} that can be loaded. {remedy}") from error
+        raise _missing(path, what) from error
+
+
+def load_tokenizer(path: str) -> Any:
+    """Load the tokenizer of a folder or hub id.
+
+    Raises:
+        PolicyError: There is none; for some model types transformers then makes one that knows no word.
+    """
+    tokenizer = load_part(AutoTokenizer, path, "tokenizer")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise _missing(path, "tokenizer")
+    return tokenizer
+
+
+def _missing(path: str, what: str) -> PolicyError:
+    kind = "folder" if Path(path).is_dir() else "model id"
+    remedy = (
+        f"Save one beside the model: AutoTokenizer.from_pretrained(BASE_MODEL).save_pretrained({path!r})."
+        if what == "tokenizer" and kind == "folder"
+        else 'Give "tiny", a folder written by save_pretrained, or a hub id that this machine can reach.'
+    )
+    return PolicyError(f"The {kind} {path!r} holds no {what} that can be loaded. {remedy}")
 
 
 @contextlib.contextmanager

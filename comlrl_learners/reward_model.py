@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification
 
 from comlrl_learners.errors import ConfigError
-from comlrl_learners.policy import load_part
+from comlrl_learners.policy import load_part, load_tokenizer
 
 Join = Callable[[str, Sequence[str]], str]
 
@@ -77,7 +77,7 @@ class ModelReward:
         return logits[:, 0].float().tolist()
 
     def _load(self) -> None:
-        tokenizer = load_part(AutoTokenizer, self.path, "tokenizer")
+        tokenizer = load_tokenizer(self.path)
         model = load_part(AutoModelForSequenceClassification, self.path, "sequence classifier", dtype="float32")
         if model.config.num_labels != 1:
             raise ConfigError(

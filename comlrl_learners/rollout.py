@@ -7,6 +7,7 @@ keyed by (run seed, purpose, visit, task, agent, branch, turn), so they depend o
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from comlrl_envs.seeding import derive
+from comlrl_learners.errors import NonFiniteError
 from comlrl_learners.games import EpisodeLike, Game, ScoreLike, episode_seed
 from comlrl_learners.policy import LLMPolicy, Request, distinct_policies
 from comlrl_learners.samples import Completion
@@ -188,8 +190,18 @@ def _write(
         for place, (node, agent) in enumerate(places):
             start = place * plan.num_generations
             node.completions[agent] = completions[start : start + plan.num_generations]
+            _check_finite(node, agent)
 
     run_each(distinct_policies(team), write, executor)
+
+
+def _check_finite(node: Node, agent: str) -> None:
+    if not all(math.isfinite(sum(completion.logprobs)) for completion in node.completions[agent]):
+        raise NonFiniteError(
+            f"Agent {agent!r} at turn {node.episode.turn} of task {node.visit.task.id!r} wrote from probabilities that "
+            "are not finite: its weights or activations are NaN or infinite. Load the weights anew with a lower "
+            "learning_rate, or use dtype='float32'."
+        )
 
 
 def run_each(policies: Sequence[tuple[LLMPolicy, tuple[str, ...]]], work: Any, executor: Executor | None) -> list[Any]:

@@ -112,15 +112,18 @@ def draw(logits: Tensor, params: SamplingParams, uniform: Tensor) -> tuple[Tenso
         uniform: (rows,) numbers in [0, 1), float64.
 
     Returns:
-        Tokens (rows,) and their log-probs (rows,) under the distribution that was sampled; 0 where greedy.
+        Tokens (rows,) and their log-probs (rows,) under the distribution that was sampled; 0 where greedy. Logits that
+        are NaN give some token with log-prob NaN.
     """
     if params.temperature == 0:
-        return logits.argmax(-1), logits.new_zeros(logits.shape[0])
+        best, tokens = logits.max(-1)
+        return tokens, best * 0
     logits = truncate_logits(logits, params)
     logprobs = logits.log_softmax(-1)
     cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
     total = cumulative[:, -1]
     # The clamp keeps u * total below total when rounding would reach it: a token of probability 0 is never drawn.
     threshold = torch.minimum(uniform * total, torch.nextafter(total, torch.zeros_like(total)))
-    tokens = torch.searchsorted(cumulative, threshold[:, None], right=True)
+    # Nothing is above a threshold of NaN: the clamp keeps the index inside, and the log-prob tells.
+    tokens = torch.searchsorted(cumulative, threshold[:, None], right=True).clamp(max=logits.shape[-1] - 1)
     return tokens[:, 0], logprobs.gather(-1, tokens)[:, 0]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import DynamicCache, PreTrainedModel
 
-MODEL_TYPES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+FUSED_CLASSES = frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class FusedLayer:
 def can_fuse(model: PreTrainedModel) -> bool:
     """Whether this model's step is the one written here: plain layers of the Llama family, on one device."""
     config = model.config
-    if config.model_type not in MODEL_TYPES or config.hidden_act != "silu" or "hf_device_map" in vars(model):
+    if type(model).__name__ not in FUSED_CLASSES or config.hidden_act != "silu" or "hf_device_map" in vars(model):
         return False
     settings = config.to_dict()
     windowed = "sliding_attention" in (settings.get("layer_types") or ())

@@ -38,7 +38,7 @@ class SamplingParams:
             ConfigError: A value lies outside its range.
         """
         problems = [
-            (self.temperature < 0, f"temperature={self.temperature} must be 0 or more"),
+            (not 0 <= self.temperature < float("inf"), f"temperature={self.temperature} must be finite, 0 or more"),
             (not 0 < self.top_p <= 1, f"top_p={self.top_p} must lie in (0, 1]"),
             (self.top_k < 0, f"top_k={self.top_k} must be 0 (off) or more"),
             (self.max_new_tokens < 1, f"max_new_tokens={self.max_new_tokens} must be 1 or more"),

@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
+
 from comlrl_envs import make
 from comlrl_learners import LLMPolicy, MAGRPOConfig, MAGRPOTrainer, SamplingParams
 
@@ -64,9 +65,7 @@ def main() -> None:
         cpu = time.process_time() - started - trainer.evaluation_cpu
         values = [value for _, value in result.curve()]
         curve = " ".join(f"{value:.3f}" for value in values)
-        print(
-            f"| {seed} | {result.env_steps} | {values[0]:.3f} | {values[-1]:.3f} | {cpu:.0f} | {curve} |", flush=True
-        )
+        print(f"| {seed} | {result.env_steps} | {values[0]:.3f} | {values[-1]:.3f} | {cpu:.0f} | {curve} |", flush=True)
 
 
 def parse() -> argparse.Namespace:

@@ -122,16 +122,18 @@ def test_a_half_precision_file_is_loaded_in_single_precision(save_policy, tmp_pa
     one.model.half().save_pretrained(folder)
     stored = load_file(tmp_path / "model.safetensors")
     assert {weight.dtype for weight in stored.values()} == {torch.float16}
-    again = LLMPolicy.load(folder, device="cpu")
+    again = LLMPolicy.load(folder, one.sampling, device="cpu")
     assert {parameter.dtype for parameter in again.model.parameters()} == {torch.float32}
-    assert {p.dtype for p in LLMPolicy.load(folder, dtype="auto", device="cpu").model.parameters()} == {torch.float16}
+    assert {p.dtype for p in LLMPolicy.load(folder, one.sampling, dtype="auto", device="cpu").model.parameters()} == {
+        torch.float16
+    }
 
 
 def test_a_half_precision_file_whose_config_names_no_dtype_is_loaded_in_single_precision(save_policy, tmp_path):
     folder, one = save_policy(tmp_path)
     file = tmp_path / "model.safetensors"
     save_file({name: weight.half() for name, weight in load_file(file).items()}, file, metadata={"format": "pt"})
-    again = LLMPolicy.load(folder, device="cpu")
+    again = LLMPolicy.load(folder, one.sampling, device="cpu")
     assert {parameter.dtype for parameter in again.model.parameters()} == {torch.float32}
     torch.testing.assert_close(again.model.lm_head.weight, one.model.lm_head.weight.half().float())
 
@@ -148,10 +150,10 @@ def test_a_saved_policy_loads_with_equal_logprobs_and_prompts(save_policy, tmp_p
 
 
 def test_loading_leaves_the_global_generator_alone(save_policy, tmp_path):
-    folder, _ = save_policy(tmp_path)
+    folder, one = save_policy(tmp_path)
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    one = LLMPolicy.load(folder, device="cpu")
+    one = LLMPolicy.load(folder, one.sampling, device="cpu")
     one.act(["a"], "x", np.random.default_rng(0))
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -198,4 +200,4 @@ def test_a_shared_policy_is_listed_once_with_its_agents(make_policy):
 
 def test_the_default_sampling_is_the_plain_distribution(make_policy):
     one = make_policy()
-    assert LLMPolicy(one.model, one.tokenizer).sampling == SamplingParams()
+    assert LLMPolicy(one.model, one.tokenizer, max_prompt_tokens=9).sampling == SamplingParams(1.0, 1.0, 0, 256, 0)

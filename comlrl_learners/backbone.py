@@ -51,7 +51,9 @@ class Backbone:
                 f"{type(model).__name__} has no end-of-sequence id, so a completion could never end. Set "
                 "`eos_token_id` in its generation_config, or `eos_token` in its tokenizer."
             )
-        accepted = inspect.signature(model.forward).parameters
+        # PEFT's wrapper hands all keywords on, and its own signature names few of them.
+        inner = getattr(model, "get_base_model", lambda: model)()
+        accepted = inspect.signature(inner.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
         self._takes_positions = "position_ids" in accepted
 

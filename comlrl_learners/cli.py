@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ComlrlError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _claim_one_thread_per_policy() -> None:
@@ -117,7 +119,7 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
         raise OptionError(_shortened(str(error), known)) from error
     if parsed.algorithm not in (None, algorithm):
         raise OptionError(f"The configuration is for {parsed.algorithm!r}, and the command says {algorithm!r}.")
-    made = parser.instantiate_classes(parsed)
+    made = parser.instantiate(parsed)
     config = config_class(**{name: made[name] for name in names})
     return {
         "config": config,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -9,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from pettingzoo import ParallelEnv
 
 from comlrl_envs import TextEnv, make
-from comlrl_envs.registry import EnvSpec
+from comlrl_envs.registry import EnvSpec, spec
 from comlrl_envs.seeding import derive
 from comlrl_envs.transcript import Message
 from comlrl_learners.errors import ConfigError
@@ -172,13 +173,23 @@ def open_playground(env: EnvSource, options: ForeignOptions, *, held_out: bool =
 def held_out_playground(env: EnvSource, options: ForeignOptions) -> Playground | None:
     """The evaluation side of `env`: the eval split of an id, a stranger's held-out seeds, or None if there is none."""
     if isinstance(env, str):
-        return open_playground(make(env, split="eval"), options)
-    made = env if isinstance(env, ParallelEnv) else env()
-    if not isinstance(made, TextEnv):
-        return open_playground(made, options, held_out=True)
-    if made.spec is None:
+        known = spec(env)
+        twin = make(env, split="eval") if _has_splits(known) else make(env)
+    else:
+        twin = env if isinstance(env, ParallelEnv) else env()
+        known = twin.spec if isinstance(twin, TextEnv) else None
+        if known is not None and _has_splits(known):
+            twin = make(known.id, **{**known.kwargs, "split": "eval"})
+    if isinstance(twin, TextEnv) and not (known is not None and _has_splits(known)):
         return None
-    return open_playground(make(made.spec.id, **{**made.spec.kwargs, "split": "eval"}), options)
+    return open_playground(twin, options, held_out=True)
+
+
+def _has_splits(known: EnvSpec) -> bool:
+    """Whether `split="eval"` gives other tasks: not where the maker takes none, nor where the tasks were given."""
+    parameters = inspect.signature(known.load()).parameters.values()
+    takes = any(parameter.name == "split" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    return takes and known.kwargs.get("tasks") is None
 
 
 def episode_seed(run_seed: int, purpose: str, task_id: str, visit: int) -> int:
@@ -187,5 +198,5 @@ def episode_seed(run_seed: int, purpose: str, task_id: str, visit: int) -> int:
 
 
 def _name(env: TextEnv) -> str:
-    spec: EnvSpec | None = env.spec
-    return spec.id if spec is not None else "custom"
+    known: EnvSpec | None = env.spec
+    return known.id if known is not None else "custom"

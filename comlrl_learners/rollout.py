@@ -10,7 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -209,7 +209,11 @@ def run_each(policies: Sequence[tuple[LLMPolicy, tuple[str, ...]]], work: Any, e
     if executor is None or len(policies) == 1:
         return [work(policy, agents) for policy, agents in policies]
     futures = [executor.submit(work, policy, agents) for policy, agents in policies]
-    return [future.result() for future in futures]
+    try:
+        return [future.result() for future in futures]
+    finally:
+        # Nobody goes on, nor saves, while a policy is still being changed.
+        wait(futures)
 
 
 def joint_indices(num_agents: int, plan: RolloutPlan) -> list[tuple[int, ...]]:

@@ -41,8 +41,10 @@ def build_team(
         source = chosen[agent]
         if isinstance(source, LLMPolicy):
             team[agent] = source
-        else:
+        elif isinstance(source, (str, os.PathLike)):
             team[agent] = LLMPolicy.load(source, sampling, dtype=dtype, device=device)
+        else:
+            raise _no_source(f"the policy of {agent}", source)
     return team
 
 
@@ -76,13 +78,17 @@ def _one_source_per_agent(sources: PolicySources, agents: Sequence[str]) -> dict
             raise PolicyError(f"policies has no entry for {missing}. Give one policy for each of {list(agents)}.")
         return dict(sources)
     if not isinstance(sources, Sequence):
-        raise PolicyError(
-            f"policies is a {type(sources).__name__}. Give a name, a folder, an LLMPolicy (a bare model needs its "
-            "tokenizer: LLMPolicy(model, tokenizer)), a list of these, or a dict by agent."
-        )
+        raise _no_source("policies", sources)
     if len(sources) != len(agents):
         raise PolicyError(
             f"policies lists {len(sources)} entries for a team of {len(agents)} ({', '.join(agents)}). Give one per "
             "agent, or a single entry for all."
         )
     return dict(zip(agents, sources, strict=True))
+
+
+def _no_source(what: str, given: object) -> PolicyError:
+    return PolicyError(
+        f"{what} is a {type(given).__name__}. Give a name, a folder, an LLMPolicy (a bare model needs its tokenizer: "
+        "LLMPolicy(model, tokenizer)), a list of these, or a dict by agent."
+    )

@@ -80,7 +80,7 @@ class WandbTracker:
 
     def close(self) -> None:
         """Finish the run."""
-        self._run.finish(quiet=True)
+        self._run.finish()
 
 
 class TensorBoardTracker:

@@ -274,7 +274,10 @@ class Trainer(Generic[ConfigT]):
 
     def _save(self, tracking: Tracking) -> None:
         if tracking.folder is not None:
-            save_team(self.team, tracking.folder.path / "checkpoints" / "final")
+            # Written beside its place and moved there, so that what is called final is whole.
+            partial = tracking.folder.path / "checkpoints" / "partial"
+            save_team(self.team, partial)
+            partial.rename(partial.with_name("final"))
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:

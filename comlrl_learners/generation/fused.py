@@ -43,19 +43,19 @@ def can_fuse(model: PreTrainedModel) -> bool:
     windowed = "sliding_attention" in (settings.get("layer_types") or ())
     if windowed or (config.model_type == "mistral" and settings.get("sliding_window") is not None):
         return False
-    projections = [module for layer in model.model.layers for module in _projections(layer)]
-    plain = all(type(module) is nn.Linear for module in [*projections, model.lm_head])
-    biased = (
-        any(
-            layer.self_attn.o_proj.bias is not None
-            or layer.mlp.down_proj.bias is not None
-            or layer.mlp.gate_proj.bias is not None
-            for layer in model.model.layers
-        )
-        if plain
-        else True
+    # An adapter or a wrapped forward on any part, a norm as much as a projection, is nothing this step knows of.
+    untouched = all(
+        type(module).__module__.startswith(("torch.nn.", "transformers.")) and "forward" not in vars(module)
+        for module in model.modules()
     )
-    return plain and not biased
+    projections = [module for layer in model.model.layers for module in _projections(layer)]
+    if not untouched or any(type(module) is not nn.Linear for module in [*projections, model.lm_head]):
+        return False
+    return not any(
+        module.bias is not None
+        for layer in model.model.layers
+        for module in (layer.self_attn.o_proj, layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj)
+    )
 
 
 class FusedDecoder:

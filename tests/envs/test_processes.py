@@ -100,7 +100,7 @@ def test_ten_thousand_episodes_leave_no_memory_behind():
 
 
 def test_steps_take_less_than_fifty_microseconds():
-    """The package's own share of a step: 1 kB texts, memory of one exchange, processor time of the best of a few tries."""
+    """The package's own share of a step: 1 kB texts, memory of one exchange, processor time of the best try."""
     env = comlrl_envs.make("writing/length_ratio", max_turns=10, memory="last")
     actions = {"summarizer": "x" * 1000, "elaborator": "y" * 1000}
     best = 0.0

@@ -114,3 +114,15 @@ def plain_logprobs():
         return (logits / temperature).log_softmax(-1).gather(-1, ids[0, start:, None])[:, 0]
 
     return logprobs
+
+
+@pytest.fixture
+def lora():
+    """A function: a policy, to one whose model PEFT wraps with adapters that are not zero."""
+    peft = pytest.importorskip("peft")
+
+    def wrap(one):
+        config = peft.LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False, r=4)
+        return LLMPolicy(peft.get_peft_model(one.model, config), one.tokenizer, one.sampling)
+
+    return wrap

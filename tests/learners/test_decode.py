@@ -198,7 +198,7 @@ def test_truncated_logprobs_are_those_of_the_kept_tokens(make_policy):
     one = make_policy(top_k=3, max_new_tokens=6)
     for completion in one.generate(requests(one)):
         ids = torch.tensor([[*completion.prompt.ids, *completion.ids]])
-        logits = one.model(input_ids=ids).logits[0, len(completion.prompt.ids) - 1 : -1] / 0.7
+        logits = one.model(input_ids=ids).logits[0, len(completion.prompt.ids) - 1 : -1].detach() / 0.7
         best = logits.topk(3)
         for values, kept, token, logprob in zip(
             best.values.log_softmax(-1), best.indices.tolist(), completion.ids, completion.logprobs, strict=True
@@ -297,15 +297,16 @@ FUSABLE = {
 @pytest.mark.parametrize("kind", [*FUSED, *FUSABLE])
 def test_fused_steps_equal_the_models_own_behind_padding_and_after_rows_left(make_policy, kind, double):
     one = make_policy(FUSABLE.get(kind, kind), double=double)
-    assert can_fuse(one.model)
+    assert can_fuse(one.model) is not double  # the exact norms of double precision are the tests' own
     for own, fused in zip(*fused_and_own(one), strict=True):
-        torch.testing.assert_close(fused, own, atol=1e-9 if double else 1e-5, rtol=1e-9 if double else 1e-5)
+        # The own forward rounds its norms to single precision, whatever the dtype.
+        torch.testing.assert_close(fused, own, atol=1e-6 if double else 1e-5, rtol=1e-5)
 
 
 UNFUSABLE = {
     "sliding-window": MistralConfig(**LLAMA_LIKE, sliding_window=4),
     "qwen2-window": Qwen2Config(**LLAMA_LIKE, use_sliding_window=True, sliding_window=4, max_window_layers=1),
-    "qwen3-window": Qwen3Config(**LLAMA_LIKE, head_dim=8, use_sliding_window=True, sliding_window=4, max_window_layers=0),
+    "qwen3-window": Qwen3Config(**LLAMA_LIKE, use_sliding_window=True, sliding_window=4, max_window_layers=0),
     "attention-bias": LlamaConfig(**LLAMA_LIKE, attention_bias=True),
     "qwen3-attention-bias": Qwen3Config(**LLAMA_LIKE, head_dim=8, attention_bias=True),
     "mlp-bias": LlamaConfig(**LLAMA_LIKE, mlp_bias=True),
@@ -346,7 +347,7 @@ def test_an_adapter_on_any_part_is_not_lost_in_decoding(make_policy, target):
     written = one.generate(requests(one))
     for row, completion in zip(one.logprobs(written).logprobs.tolist(), written, strict=True):
         assert row[: len(completion.ids)] == pytest.approx(completion.logprobs, abs=1e-5)
-    assert "norm" in target or not can_fuse(one.model)
+    assert not can_fuse(one.model)
 
 
 @pytest.mark.parametrize(
@@ -395,3 +396,12 @@ def test_the_growing_cache_follows_the_dynamic_one_through_any_history(history):
             assert torch.equal(ours.layers[layer].keys, theirs.layers[layer].keys)
             assert torch.equal(ours.layers[layer].values, theirs.layers[layer].values)
         assert ours.get_seq_length() == theirs.get_seq_length()
+
+
+def test_a_model_wrapped_by_peft_decodes_as_its_rows_alone_and_as_it_trains(make_policy, architecture, lora):
+    one = lora(make_policy(architecture))
+    given = requests(one)
+    together = one.generate(given)
+    same_tokens([one.generate([request])[0] for request in given], together)
+    for row, completion in zip(one.logprobs(together).logprobs.tolist(), together, strict=True):
+        assert row[: len(completion.ids)] == pytest.approx(completion.logprobs, abs=1e-5)

@@ -216,7 +216,8 @@ def test_no_gradient_reaches_the_embedding_of_the_pad_token(make_policy, archite
     gradient_of(one, [write([5, 6], [7]), write(range(20, 30), range(40, 50))], [0, 1])
     used = {5, 6, *range(20, 30), *range(40, 49)}
     touched = embedding.weight.grad.abs().sum(-1).nonzero()[:, 0].tolist()
-    assert set(touched) <= used and {6, 20, 48} <= set(touched)
+    # Two layers of a window of 4 do not reach back to the first of ten tokens.
+    assert set(touched) <= used and {6, 29, 48} <= set(touched)
 
 
 def test_the_masked_sum_has_zero_gradient_at_every_pad_and_none_elsewhere(make_policy, ragged):
@@ -236,8 +237,8 @@ def test_the_loss_reaches_the_end_token_of_every_kind(make_policy, write, eos_id
         one.logprobs([completion]).logprobs[0, -1].backward()
         with_end = one.model.lm_head.weight.grad.clone()
         assert with_end[end].abs().max() > 1e-3
-        row = one.logprobs([completion, write([5], range(9, 19))]).logprobs[0, :2]
-        assert row[1] == pytest.approx(float(one.logprobs([completion]).logprobs[0, 1]), abs=1e-9)
+        beside = one.logprobs([completion, write([5], range(9, 19))]).logprobs[0, :2]
+        torch.testing.assert_close(beside, one.logprobs([completion]).logprobs[0], atol=1e-9, rtol=0)
 
 
 def test_pad_id_equal_to_the_end_id_changes_no_logprob(make_policy, write, plain_logprobs):
@@ -270,3 +271,11 @@ def test_entropy_is_none_unless_asked_for(make_policy, ragged):
 
 def test_distinct_keeps_the_order_of_appearance():
     assert distinct([(3,), (1, 2), (3,), (2,), (1, 2)]) == ([(3,), (1, 2), (2,)], [0, 1, 0, 2, 1])
+
+
+def test_a_model_wrapped_by_peft_gets_its_positions_behind_padding(
+    make_policy, architecture, ragged, plain_logprobs, lora
+):
+    one = lora(make_policy(architecture))
+    for row, completion in zip(one.logprobs(ragged).logprobs, ragged, strict=True):
+        torch.testing.assert_close(row[: len(completion.ids)], plain_logprobs(one, completion), atol=1e-5, rtol=0)

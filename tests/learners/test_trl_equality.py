@@ -1,6 +1,6 @@
 """One agent alone: the losses and gradients of MAGRPO and MARLOO against TRL's GRPO and RLOO, in double precision.
 
-On policy a group-normalised loss is 0 whatever the weights, so old log-probs are perturbed and every gradient is compared.
+On policy a group-normalised loss is 0 whatever the weights: old log-probs are perturbed, every gradient is compared.
 """
 
 import pytest
@@ -21,10 +21,10 @@ RETURNS = ((1.0, 0.2, 0.5, 0.9), (0.1, 0.15, 0.12, 0.3))
 LENGTHS = (3, 7, 5, 1, 6, 2, 7, 4)
 
 
-def samples(one):
+def samples(one, config):
     """Two groups of four ragged completions with perturbed old log-probs."""
     generator = torch.Generator().manual_seed(0)
-    advantages = [a for returns in RETURNS for a in group_advantages(returns, "mean", "group")]
+    advantages = [a for returns in RETURNS for a in group_advantages(returns, config.baseline, config.advantage_norm)]
     made = []
     for i, length in enumerate(LENGTHS):
         ids = torch.randint(4, 200, (length,), generator=generator).tolist()
@@ -78,7 +78,7 @@ def test_loss_and_every_gradient_equal_trl(kind, config, tmp_path):
         # Norms and rotations are computed in single precision inside the model; ordinary weights keep that below 1e-6.
         for parameter in one.model.parameters():
             parameter.mul_(0.3 if parameter.dim() > 1 else 1.0)
-    made = samples(one)
+    made = samples(one, config)
     ours = Reinforce(config, None, {"agent": one}, None, None).sample_losses(one, made).mean()
     ours.backward()
     expected = gradients(one)

@@ -1,0 +1,133 @@
+"""Settings are checked before anything is loaded, and each message names a setting that works."""
+
+import ast
+import inspect
+
+import pytest
+
+from comlrl_learners import (
+    ConfigError,
+    MAGRPOConfig,
+    MAGRPOTrainer,
+    MAREINFORCEConfig,
+    MAReMaxConfig,
+    MARLOOConfig,
+    SamplingParams,
+)
+from comlrl_learners.algorithms.reinforce import ReinforceConfig
+from comlrl_learners.config import TrainerConfig
+
+from .small import policy
+from .small_policies import config, game, trainer
+
+GROUPED = [MAGRPOConfig, MARLOOConfig, MAReMaxConfig]
+
+
+@pytest.mark.parametrize("cls", [MAGRPOConfig, MAREINFORCEConfig, MARLOOConfig, MAReMaxConfig])
+def test_the_defaults_fit_each_other(cls):
+    assert cls().seed == 0
+
+
+@pytest.mark.parametrize("cls", GROUPED)
+def test_a_group_of_one_has_no_group_baseline(cls):
+    with pytest.raises(ConfigError, match=r"num_generations=1.*num_generations >= 2, or baseline='none'"):
+        cls(num_generations=1)
+
+
+def test_a_group_of_one_has_no_group_deviation():
+    with pytest.raises(ConfigError, match=r"advantage_norm='group'"):
+        MAREINFORCEConfig(num_generations=1, advantage_norm="group")
+
+
+@pytest.mark.parametrize("cls", GROUPED)
+def test_a_group_of_one_trains_once_the_named_remedy_is_taken(cls):
+    assert cls(num_generations=1, baseline="none", advantage_norm="none").num_generations == 1
+
+
+@pytest.mark.parametrize("cut", [{"top_p": 0.9}, {"top_k": 5}])
+def test_a_truncating_sampler_and_a_ratio_exclude_each_other(cut):
+    with pytest.raises(ConfigError, match=r"sampling truncates.*top_p=1 and top_k=0, or clip_range=None"):
+        MAGRPOConfig(clip_range=0.2, sampling=SamplingParams(**cut))
+
+
+@pytest.mark.parametrize("cut", [{"top_p": 0.9}, {"top_k": 5}])
+def test_so_do_a_loaded_policys_truncating_sampler_and_a_ratio(cut):
+    with pytest.raises(ConfigError, match=r"policy of summarizer truncates.*clip_range=None"):
+        trainer(policies=policy(**cut), clip_range=0.2)
+
+
+def test_without_a_ratio_a_truncating_sampler_is_warned_of(caplog):
+    MAGRPOConfig(sampling=SamplingParams(top_p=0.9))
+    assert "truncates the distribution" in caplog.text
+
+
+@pytest.mark.parametrize("several", [{"minibatch_size": 4}, {"num_updates": 2}])
+def test_several_steps_on_one_rollout_need_a_ratio(several):
+    with pytest.raises(ConfigError, match=r"Set clip_range \(for example 0.2\)"):
+        MAGRPOConfig(**several)
+    assert MAGRPOConfig(**several, clip_range=0.2).clip_range == 0.2
+
+
+@pytest.mark.parametrize("clip_range", [0, 1, -0.1, 1.5])
+def test_clip_range_lies_between_0_and_1(clip_range):
+    with pytest.raises(ConfigError, match="clip_range"):
+        MAGRPOConfig(clip_range=clip_range)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["num_epochs", "items_per_rollout", "num_generations", "num_updates", "eval_samples", "microbatch_tokens",
+     "tasks_per_epoch", "max_steps", "max_env_steps", "max_turns", "minibatch_size", "eval_every", "schedule_steps"],
+)  # fmt: skip
+def test_a_count_of_0_is_refused_by_name(name):
+    with pytest.raises(ConfigError, match=f"{name}=0 must be 1 or more"):
+        MAGRPOConfig(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("discount", -0.1), ("discount", 1.1), ("discount", float("nan")), ("learning_rate", 0), ("learning_rate", -1e-3),
+     ("learning_rate", float("nan")), ("max_grad_norm", 0), ("kl_coef", -1), ("entropy_coef", -1)],
+)  # fmt: skip
+def test_a_number_outside_its_range_is_refused_by_name(name, value):
+    with pytest.raises(ConfigError, match=name):
+        MAGRPOConfig(**{name: value})
+
+
+def test_training_at_temperature_0_is_refused():
+    with pytest.raises(ConfigError, match=r"eval_temperature may be 0"):
+        MAGRPOConfig(sampling=SamplingParams(temperature=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "meant"),
+    [("schedule", "cosin", "cosine"), ("baseline", "leave_one", "leave_one_out"), ("joint_mode", "crossed", "cross"),
+     ("kl_mode", "penalties", "penalty"), ("team_reward", "means", "mean"), ("loss_norm", "constants", "constant"),
+     ("ratio_level", "tokens", "token"), ("advantage_norm", "groups", "group")],
+)  # fmt: skip
+def test_a_word_that_is_no_choice_gets_the_closest_one(name, given, meant):
+    with pytest.raises(ConfigError, match=rf"{name}='{given}' is none of .*Did you mean '{meant}'\?"):
+        MAGRPOConfig(**{name: given})
+
+
+def test_an_unknown_tracker_gets_the_closest_one():
+    with pytest.raises(ConfigError, match=r"'tensorbord' is none of .*Did you mean 'tensorboard'\?"):
+        MAGRPOConfig(trackers=("wandb", "tensorbord"))
+
+
+def test_every_setting_is_followed_by_its_meaning():
+    for cls in (TrainerConfig, ReinforceConfig, SamplingParams):
+        (body,) = ast.parse(inspect.getsource(cls)).body
+        for place, statement in enumerate(body.body):
+            if isinstance(statement, ast.AnnAssign):
+                told = body.body[place + 1]
+                assert isinstance(told, ast.Expr), f"{cls.__name__}.{statement.target.id}"
+                assert isinstance(told.value.value, str)
+
+
+def test_no_setting_means_the_defaults_of_the_algorithm():
+    assert MAGRPOTrainer(env=game(), policies="tiny").config == MAGRPOConfig()
+
+
+def test_two_equal_settings_compare_equal():
+    assert config() == config()

@@ -172,6 +172,7 @@ def open_playground(env: EnvSource, options: ForeignOptions, *, held_out: bool =
 
 def held_out_playground(env: EnvSource, options: ForeignOptions) -> Playground | None:
     """The evaluation side of `env`: the eval split of an id, a stranger's held-out seeds, or None if there is none."""
+    known: EnvSpec | None
     if isinstance(env, str):
         known = spec(env)
         twin = make(env, split="eval") if _has_splits(known) else make(env)

@@ -80,4 +80,5 @@ def kl_k3(logprobs: Tensor, reference_logprobs: Tensor, mask: Tensor) -> Tensor:
     Unbiased and never negative (Schulman 2020, "Approximating KL Divergence", estimator k3).
     """
     difference = torch.where(mask, reference_logprobs - logprobs, torch.zeros_like(logprobs))
-    return difference.exp() - difference - 1
+    # exp(d) - 1 - d would round to less than 0 near d = 0.
+    return difference.expm1() - difference

@@ -321,7 +321,7 @@ def _writing_metrics(samples: Sequence[TokenSample]) -> dict[str, float]:
 def _sequence_kl(completion: Completion, reference: Sequence[float]) -> float:
     """Sum of the k3 estimate over a completion's tokens, in nats."""
     differences = [there - here for here, there in zip(completion.logprobs, reference, strict=True)]
-    return math.fsum(math.exp(d) - d - 1 for d in differences)
+    return math.fsum(math.expm1(d) - d for d in differences)
 
 
 def _padded(rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
 import numpy as np
 from pettingzoo import ParallelEnv
@@ -11,7 +12,7 @@ from pettingzoo import ParallelEnv
 class Relay(ParallelEnv):
     """A host and a guest talk; the guest leaves after two turns, the host after three. Equal rewards by default."""
 
-    metadata = {"name": "relay"}
+    metadata: ClassVar = {"name": "relay"}
     observed: type = str
     uneven = 0.0
 

@@ -81,8 +81,7 @@ def test_a_save_that_is_broken_off_leaves_nothing_called_final(tmp_path, monkeyp
     assert all(json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
 
 
-def test_one_policy_that_fails_is_waited_on_by_nobody_but_the_other_ends_its_step(tmp_path):
-    """What is saved after a failure is a whole step of the other policy."""
+def test_where_one_policy_fails_the_other_ends_its_step_before_the_team_is_saved(tmp_path):
     trainer = build(from_reward(ROWS, score), output_dir=str(tmp_path), run_name="run")
     failing, other = trainer.team.values()
     next(failing.model.parameters()).register_hook(lambda gradient: gradient * math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch import nn
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from comlrl_learners import LLMPolicy, SamplingParams
@@ -53,7 +54,18 @@ def toy_model(seed: int = 0, *, double: bool = False, scale: float = 0.2, hidden
                 parameter.copy_(noise * 0.05)
             else:
                 parameter.copy_(1 + noise * 0.05)
-    return model.double() if double else model.float()
+    return with_exact_norms(model).double() if double else model.float()
+
+
+def with_exact_norms(model: nn.Module) -> nn.Module:
+    """Norms that compute in the dtype of their input; those of transformers round to single precision on the way."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child).__name__ == "Qwen2RMSNorm":
+                exact = nn.RMSNorm(child.weight.shape, eps=child.variance_epsilon)
+                exact.weight = child.weight
+                setattr(parent, name, exact)
+    return model
 
 
 def toy_policy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 import os
 import sys
@@ -91,7 +92,10 @@ def _split_env_options(arguments: Sequence[str]) -> tuple[dict[str, Any], list[s
         name, equals, value = word.removeprefix("--env.").partition("=")
         if not equals:
             value = next(words, "")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise OptionError(f"--env.{name} {value} is no YAML value. Quote a text: '\"{value}\"'.") from error
     return options, rest
 
 
@@ -116,6 +120,8 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
     try:
         parsed = parser.parse_args(list(arguments))
     except jsonargparse.ArgumentError as error:
+        if "item assignment" in str(error):  # the parser's word for a text where it expects a list
+            raise OptionError("policies is a text in the file. Write a list: policies: [tiny].") from error
         raise OptionError(_shortened(str(error), known)) from error
     if parsed.algorithm not in (None, algorithm):
         raise OptionError(f"The configuration is for {parsed.algorithm!r}, and the command says {algorithm!r}.")
@@ -155,6 +161,8 @@ def _env_factory(name: str, options: dict[str, Any]) -> Callable[[], Any]:
 
         return lambda: make(name, **options)
     module_name, _, attribute = name.partition(":")
+    if not (module_name and attribute):
+        raise OptionError(f"--env {name} names no function. Write it as package.module:factory.")
     sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
@@ -163,7 +171,23 @@ def _env_factory(name: str, options: dict[str, Any]) -> Callable[[], Any]:
     if attribute not in vars(module):
         raise OptionError(f"--env {name}: {module_name} has no {attribute!r}.{closest(attribute, vars(module))}")
     factory = vars(module)[attribute]
+    if not callable(factory):
+        raise OptionError(f"--env {name} is a {type(factory).__name__}. Name a function or class that makes it.")
+    _check_factory_options(name, factory, options)
     return lambda: factory(**options)
+
+
+def _check_factory_options(name: str, factory: Callable[..., Any], options: dict[str, Any]) -> None:
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    for option in options:
+        if option not in parameters:
+            takes = f" It takes {', '.join(parameters)}." if parameters else " It takes none."
+            raise OptionError(f"{name} takes no keyword {option!r}.{closest(option, parameters)}{takes}")
 
 
 def _report(seed: int, result: Any) -> None:

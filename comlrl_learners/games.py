@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pettingzoo import ParallelEnv
@@ -116,11 +116,19 @@ class Tasks(Protocol):
 
 @dataclass(frozen=True)
 class Playground:
-    """A game with the tasks to play in it."""
+    """A game with the tasks to play in it.
+
+    Attributes:
+        game: The game.
+        tasks: The tasks.
+        name: The environment's id, or what stands for it.
+        options: Keyword arguments that `make` gave to an id.
+    """
 
     game: Game
     tasks: Tasks
     name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,7 +165,10 @@ def open_playground(env: EnvSource, options: ForeignOptions, *, held_out: bool =
     if not isinstance(made, ParallelEnv) and callable(made):
         made = made()
     if isinstance(made, TextEnv):
-        return Playground(made.game, made.tasks, _name(made))
+        known: EnvSpec | None = made.spec
+        if known is None:
+            return Playground(made.game, made.tasks, "custom")
+        return Playground(made.game, made.tasks, known.id, known.kwargs)
     if isinstance(made, ParallelEnv):
         game = ForeignGame(
             made, team_reward=options.team_reward, branching=options.branching, max_turns=options.max_turns
@@ -196,8 +207,3 @@ def _has_splits(known: EnvSpec) -> bool:
 def episode_seed(run_seed: int, purpose: str, task_id: str, visit: int) -> int:
     """The seed of a visit to a task, 63 bits."""
     return derive("episode", run_seed, purpose, task_id, visit)
-
-
-def _name(env: TextEnv) -> str:
-    known: EnvSpec | None = env.spec
-    return known.id if known is not None else "custom"

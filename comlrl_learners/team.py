@@ -64,6 +64,14 @@ def save_team(team: Mapping[str, LLMPolicy], folder: Path) -> None:
         policy.save(folder / agents[0])
 
 
+def source_names(sources: PolicySources, agents: Sequence[str]) -> dict[str, list[str]]:
+    """`policies` as `config.yaml` holds it, in agent order; nothing where a loaded policy has no name."""
+    single = isinstance(sources, (str, os.PathLike, LLMPolicy))
+    chosen = [sources] if single else list(_one_source_per_agent(sources, agents).values())
+    names = [os.fspath(source) for source in chosen if isinstance(source, (str, os.PathLike))]
+    return {"policies": names} if len(names) == len(chosen) else {}
+
+
 def _one_source_per_agent(sources: PolicySources, agents: Sequence[str]) -> dict[str, PolicySource]:
     if isinstance(sources, (str, os.PathLike, LLMPolicy)):
         return dict.fromkeys(agents, sources)
@@ -76,7 +84,7 @@ def _one_source_per_agent(sources: PolicySources, agents: Sequence[str]) -> dict
         missing = [agent for agent in agents if agent not in sources]
         if missing:
             raise PolicyError(f"policies has no entry for {missing}. Give one policy for each of {list(agents)}.")
-        return dict(sources)
+        return {agent: sources[agent] for agent in agents}
     if not isinstance(sources, Sequence):
         raise _no_source("policies", sources)
     if len(sources) != len(agents):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import yaml
 
 from comlrl_envs.errors import MissingExtraError
@@ -185,12 +187,16 @@ def run_name(algorithm: str, env_name: str, seed: int) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same value with tuples as lists, so that YAML and JSON hold it."""
+    """The same value as YAML and JSON hold it: tuples as lists, paths as text, what neither knows as its `repr`."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if value is None or isinstance(value, (str, bool, int, float)) else repr(value)
 
 
 def _free_path(path: Path) -> Path:

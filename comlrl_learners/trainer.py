@@ -25,8 +25,8 @@ from comlrl_learners.optimisation import learning_rate_factor
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.progress import progress_bar
 from comlrl_learners.rollout import Node, RolloutStats, Visit
-from comlrl_learners.team import PolicySources, build_team, frozen_copies, save_team
-from comlrl_learners.tracking import Tracking, run_name
+from comlrl_learners.team import PolicySources, build_team, frozen_copies, save_team, source_names
+from comlrl_learners.tracking import Tracking, plain, run_name
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +149,12 @@ class Trainer(Generic[ConfigT]):
         self.algorithm = self.algorithm_class(config, self.playground.game, self.team, self.references, self._executor)
         self.rounds = 0
         self.env_steps = 0
-        self._described: dict[str, Any] = {"algorithm": self.name, "env": self.playground.name}
+        self._described: dict[str, Any] = {
+            "algorithm": self.name,
+            "env": self.playground.name,
+            "env_options": plain(self.playground.options),
+            **source_names(policies, agents),
+        }
         self._stop = threading.Event()
 
     def describe(self, **facts: Any) -> None:

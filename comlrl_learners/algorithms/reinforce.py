@@ -243,6 +243,7 @@ class Reinforce:
                 rng(config.seed, "minibatches", agents[0], round_index, epoch).shuffle(order)
             for start in range(0, len(samples), size):
                 minibatch = [samples[i] for i in order[start : start + size]]
+                optimizer.adam.zero_grad()  # An update that failed may have left something.
                 losses.append(self._backward(policy, minibatch))
                 moved = any(parameter.grad is not None for parameter in optimizer.parameters)
                 norms.append(optimizer.step() if moved else 0.0)

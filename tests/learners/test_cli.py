@@ -12,6 +12,8 @@ import torch
 import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from comlrl_envs import make
+from comlrl_learners import MAGRPOConfig, MAGRPOTrainer, SamplingParams
 from comlrl_learners.cli import main
 
 from .small import save
@@ -108,6 +110,13 @@ def test_a_factory_is_imported_from_here_and_its_configuration_opens_it_again(mo
         (["magrpo", "--env.max_turn", "2"], ["'max_turn'", "Did you mean 'max_turns'"]),
         (["magrpo", "--env", "no_module_here:make"], ["no_module_here", "cannot be imported"]),
         (["magrpo", "--env", "learners.strangers:Relai"], ["'Relai'", "Did you mean 'Relay'"]),
+        (["magrpo", "--env", "learners.strangers:threading"], ["is a module", "function or class"]),
+        (["magrpo", "--env", ":Relay"], [":Relay", "package.module:factory"]),
+        (["magrpo", "--env", "learners.strangers:Relay", "--env.uneven", "1"], ["no keyword 'uneven'"]),
+        (["magrpo", "--env.roles", "["], ["--env.roles [", "no YAML value"]),
+        (["magrpo", "--seeds", ""], ["--seeds", "0,1,2"]),
+        (["magrpo", "more"], ["unrecognized", "more"]),
+        (["magrpo", "--config", "/nowhere.yaml"], ["/nowhere.yaml"]),
         (["magrpo", "--policies", "/nowhere/at/all"], ["/nowhere/at/all", "save_pretrained"]),
         (["magrpo", "--policies", "MODEL", "MODEL", "MODEL"], ["3 entries for a team of 2"]),
     ],
@@ -120,6 +129,7 @@ def test_bad_input_names_the_culprit_and_the_mend(arguments, words, model, tmp_p
     told = capsys.readouterr().err
     assert all(word in told for word in words), told
     assert "Traceback" not in told
+    assert "\n\n" not in told.strip()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -128,6 +138,92 @@ def test_an_unknown_key_of_a_file_is_named_with_the_closest(model, tmp_path, cap
     assert main(["magrpo", "--config", str(tmp_path / "bad.yaml"), "--policies", model]) == 1
     told = capsys.readouterr().err
     assert "max_step" in told and "--max_steps" in told
+
+
+@pytest.mark.parametrize("given", ["1", "[1]"])
+def test_one_seed_may_be_given_as_seeds(given, model, tmp_path):
+    assert main(command(model, tmp_path, *SHORT, "--seeds", given)) == 0
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["seed"] == 1
+
+
+def test_an_options_value_is_read_as_yaml_and_reaches_the_environment(model, tmp_path):
+    shown = {}
+    for word, value in (("true", True), ("false", False)):
+        assert main(command(model, tmp_path, *SHORT, f"--env.roles={word}", name=word)) == 0
+        assert yaml.safe_load((tmp_path / word / "config.yaml").read_text())["env_options"]["roles"] is value
+        (row,) = [row for row in metrics(tmp_path, word) if "train/reward_mean" in row]
+        shown[value] = row["train/elaborator/prompt_tokens"]
+    assert shown[True] - shown[False] == len(" Answer in detail.")
+
+
+def test_a_file_may_hold_seeds_and_options_and_the_command_line_overrides_them(model, tmp_path, capsys):
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        f"env: writing/length_ratio\nenv_options: {{roles: true, split: 'train[:2]'}}\npolicies: [{model}]\n"
+        f"seeds: [4, 5]\nmax_steps: 1\nnum_generations: 2\neval_samples: 1\nsampling: {{max_new_tokens: 4}}\n"
+        f"output_dir: {tmp_path}\nrun_name: run\nprogress: false\n"
+    )
+    assert main(["magrpo", "--config", str(file)]) == 0
+    assert main(["magrpo", "--config", str(file), "--seeds", "6", "--env.roles", "false"]) == 0
+    written = [yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in ("run", "run-2", "run-3")]
+    assert [(one["seed"], one["env_options"]["roles"]) for one in written] == [(4, True), (5, True), (6, False)]
+    assert capsys.readouterr().out.count("joint actions") == 3
+
+
+def test_a_run_started_in_python_is_repeated_from_its_configuration(model, tmp_path):
+    settings = MAGRPOConfig(
+        seed=3, max_steps=2, items_per_rollout=2, num_generations=2, eval_samples=1, learning_rate=1e-3,
+        sampling=SamplingParams(temperature=0.9, max_new_tokens=6), output_dir=str(tmp_path), run_name="run",
+    )  # fmt: skip
+    env = make("writing/length_ratio", roles=True, max_turns=2, split="train[:4]")
+    MAGRPOTrainer(env=env, policies={"elaborator": model, "summarizer": "tiny"}, config=settings).train()
+    again = ["magrpo", "--config", str(tmp_path / "run" / "config.yaml"), "--run_name", "again", "--progress", "false"]
+    assert main(again) == 0
+    assert untimed(metrics(tmp_path, "again")) == untimed(metrics(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("env: x\npolicies: tiny\n", ["policies: [tiny]"]),
+        ("env: x\npolicies: [tiny]\nsampling:\n  max_new_token: 4\n", ["max_new_token", "--sampling.max_new_tokens"]),
+        ("env: x\npolicies: [tiny]\nlearning_rat: 1\n", ["learning_rat", "Did you mean '--learning_rate'"]),
+        ("env: [\n", ["line 2"]),
+        ("env: x\npolicies: [tiny]\nalgorithm: marloo\n", ["'marloo'", "'magrpo'"]),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_so_in_one_paragraph(text, words, tmp_path, capsys):
+    (tmp_path / "bad.yaml").write_text(text)
+    assert main(["magrpo", "--config", str(tmp_path / "bad.yaml")]) == 1
+    told = capsys.readouterr().err
+    assert all(word in told for word in words), told
+    assert "\n\n" not in told.strip()
+
+
+@pytest.mark.parametrize("missing", ["--env", "--policies"])
+def test_a_required_option_is_asked_for(missing, capsys):
+    given = {"--env": "writing/length_ratio", "--policies": "tiny"}
+    del given[missing]
+    assert main(["magrpo", *(word for pair in given.items() for word in pair)]) == 1
+    assert missing.strip("-") in capsys.readouterr().err
+
+
+def test_a_process_ends_with_the_status_and_one_line(tmp_path):
+    words = ["magrpo", "--env", "writing/length_ratoi", "--policies", "tiny", "--output_dir", str(tmp_path)]
+    ran = subprocess.run([sys.executable, "-m", "comlrl_learners", *words], cwd=ROOT, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("UnknownIdError: ")
+    assert "Did you mean 'writing/length_ratio'?" in ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1
+
+
+def test_a_factorys_typo_gets_the_closest_name_of_its_module_and_of_its_options(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "temporary_games.py").write_text(FACTORY)
+    for env, option, meant in (("rely", "uneven", "relay"), ("relay", "unevn", "uneven")):
+        assert main(command(model, tmp_path, f"--env.{option}", "1", env=f"temporary_games:{env}")) == 1
+        assert f"Did you mean '{meant}'?" in capsys.readouterr().err
 
 
 def test_usage_names_the_algorithms_and_help_every_setting(capsys):

@@ -3,9 +3,11 @@ import copy
 import pytest
 import torch
 
+from comlrl_envs import register
 from comlrl_envs.errors import RewardError
 from comlrl_learners import ConfigError, ForeignEnvError, MAGRPOConfig, MAGRPOTrainer
 from comlrl_learners.algorithms.mareinforce import MAREINFORCEConfig, MAREINFORCETrainer
+from comlrl_learners.evaluation import EvaluationPlan, evaluate_team
 from comlrl_learners.foreign import EVAL_SEEDS, ForeignGame, SeedTask
 from comlrl_learners.rollout import RolloutPlan, Visit, rollout
 
@@ -152,3 +154,67 @@ def test_seeds_of_training_and_evaluation_are_disjoint():
 def test_what_is_no_environment_is_named():
     with pytest.raises(ConfigError, match=r"gives a int.*writing/length_ratio"):
         MAGRPOTrainer(env=3, policies=policy(), config=MAGRPOConfig(output_dir=None))
+
+
+def test_branches_of_one_episode_go_on_from_equal_states_and_leave_it_as_it_was():
+    game = ForeignGame(Relay())
+    (start,) = game.start_many([SeedTask("seed-5", 5)], [0])
+    (middle,) = game.step_many([(start, {"host": "x", "guest": "y"})])
+    moves = [{"host": text, "guest": "b"} for text in ("a", "a", "c", "a")]
+    found = [outcome.reward for outcome in game.step_many([(middle, move) for move in moves])]
+    assert found[0] == found[1] == found[3] != found[2]
+    assert game.step_many([(middle, moves[0])])[0].reward == found[0]
+    assert (middle.turn, middle.env.turn, start.env.turn) == (1, 1, 0)
+
+
+def test_the_users_own_environment_is_never_stepped():
+    mine = Relay()
+    train(mine, num_generations=2, max_turns=2)
+    assert (mine.turn, mine.agents) == (0, ["host", "guest"])
+
+
+@pytest.mark.parametrize("turns", [1, 2, None])
+def test_max_turns_or_the_environments_own_end_ends_an_episode(turns):
+    _, result = train(Relay(), MAREINFORCETrainer, MAREINFORCEConfig, num_generations=1, max_turns=turns, max_steps=1)
+    assert result.env_steps == 2 * (turns or 3)
+    assert result.rows[0]["eval/turns_mean"] == (turns or 3)
+
+
+def test_a_stranger_is_evaluated_on_its_last_reward_and_the_discounted_sum():
+    team = {"host": policy(seed=1), "guest": policy(seed=2)}
+    trainer, _ = train(Relay(), max_turns=2, discount=0.5, num_generations=2, max_steps=1)
+    plan = EvaluationPlan(samples=1, temperature=None, max_turns=2, discount=0.5, seed=0)
+    metrics, roots = evaluate_team(trainer.held_out, team, plan)
+    firsts = [root.edges[0].reward for root in roots]
+    lasts = [root.edges[0].child.edges[0].reward for root in roots]
+    assert metrics["reward_mean"] == pytest.approx(sum(lasts) / 32)
+    assert metrics["return_mean"] == pytest.approx((sum(firsts) + 0.5 * sum(lasts)) / 32)
+
+
+def test_two_runs_of_a_stranger_are_equal_bit_for_bit():
+    (one, first), (other, second) = (train(Relay(), num_generations=2, max_turns=2) for _ in range(2))
+    assert rewards(first) == rewards(second)
+    for agent, found in weights(one).items():
+        assert torch.equal(found, weights(other)[agent])
+
+
+def test_an_agent_cut_short_by_truncation_leaves_too():
+    class Cut(Relay):
+        def step(self, actions):
+            observations, given, ends, _, infos = super().step(actions)
+            return observations, given, dict.fromkeys(ends, False), ends, infos
+
+    game = ForeignGame(Cut())
+    (episode,) = game.start_many([SeedTask("seed-5", 5)], [0])
+    seen = []
+    while not episode.done:
+        seen.append(game.acting(episode))
+        (episode,) = game.step_many([(episode, dict.fromkeys(game.acting(episode), "x"))])
+    assert seen == [("host", "guest"), ("host", "guest"), ("host",)]
+
+
+def test_a_registered_stranger_is_evaluated_on_other_seeds():
+    register("tests/stranger", lambda: Relay(), overwrite=True)
+    trainer, _ = train("tests/stranger", num_generations=2, max_turns=1, max_steps=1)
+    tasks, held_out = trainer.playground.tasks, trainer.held_out.tasks
+    assert not {tasks[i].id for i in range(len(tasks))} & {held_out[i].id for i in range(len(held_out))}

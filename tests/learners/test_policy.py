@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import processors
 from transformers import GPT2Config
 
 from comlrl_learners import LLMPolicy, PolicyError, SamplingParams
@@ -41,11 +42,23 @@ def test_without_a_template_text_is_plain(make_policy):
     assert one.encode(TURNS) == Prompt(encoded(one, "hi\n\nok\n\ngo on"))
 
 
+def begin_with_end_token(one):
+    """Make the tokenizer put a special token before each text, as Llama's does."""
+    backend = one.tokenizer.backend_tokenizer
+    backend.post_processor = processors.TemplateProcessing(single="<eos> $A", special_tokens=[("<eos>", EOS)])
+
+
 def test_a_beginning_token_of_the_template_is_not_doubled(make_policy):
     one = make_policy(chat=True)
-    one.tokenizer.bos_token = "<eos>"
+    begin_with_end_token(one)
     one.tokenizer.chat_template = "<eos>" + one.tokenizer.chat_template
     assert one.encode("hi").ids == (EOS, USER, *encoded(one, "hi"), ASSISTANT)
+
+
+def test_plain_text_gets_the_special_tokens_of_its_tokenizer(make_policy):
+    one = make_policy()
+    begin_with_end_token(one)
+    assert one.encode("hi").ids == (EOS, *encoded(one, "hi"))
 
 
 def test_an_empty_text_becomes_an_end_token(make_policy):

@@ -1,11 +1,15 @@
 import json
 import math
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import yaml
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from comlrl_envs import from_reward
+from comlrl_envs import from_reward, make
 from comlrl_envs.errors import MissingExtraError
 from comlrl_learners import MAGRPOConfig, MAGRPOTrainer
 from comlrl_learners.tracking import Tracking, draw_reward, plain, run_name
@@ -149,3 +153,33 @@ def test_names_sort_and_hold_no_slash():
 
 def test_plain_values_have_no_tuples():
     assert plain({"a": (1, [2, (3,)]), "b": "text"}) == {"a": [1, [2, [3]]], "b": "text"}
+
+
+def test_paths_and_numpys_numbers_are_written_plainly_and_the_rest_as_its_repr():
+    found = plain({"p": Path("a") / "b", "n": np.float64(0.5), "i": (np.int64(3),), "f": score, "o": None, "t": True})
+    assert found == {"p": "a/b", "n": 0.5, "i": [3], "f": repr(score), "o": None, "t": True}
+    assert yaml.safe_load(yaml.safe_dump(found)) == found
+
+
+def test_an_option_that_yaml_cannot_hold_does_not_stop_a_run(tmp_path):
+    env = make("writing/length_ratio", split="train[:2]", reward=score)
+    settings = MAGRPOConfig(output_dir=str(tmp_path), run_name="run", max_steps=1, num_generations=2, eval_samples=1,
+                            learning_rate=np.float64(1e-4))  # fmt: skip
+    MAGRPOTrainer(env=env, policies=policy(), config=settings).train()
+    written = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert written["env_options"] == {"split": "train[:2]", "reward": repr(score)}
+    assert written["learning_rate"] == 1e-4
+    assert "policies" not in written
+
+
+def test_checkpoints_open_with_transformers_and_hold_the_final_weights(tmp_path):
+    config = MAGRPOConfig(output_dir=str(tmp_path), num_generations=2, max_steps=1, run_name="run", learning_rate=1e-2)
+    trainer = MAGRPOTrainer(env=from_reward(ROWS, score), policies=[policy(seed=1), policy(seed=2)], config=config)
+    folder = trainer.train().folder
+    assert {path.name for path in (folder / "checkpoints").iterdir()} == {"final"}
+    assert {path.name for path in (folder / "checkpoints" / "final").iterdir()} == set(trainer.team)
+    for agent, member in trainer.team.items():
+        opened = AutoModelForCausalLM.from_pretrained(folder / "checkpoints" / "final" / agent)
+        pairs = zip(opened.parameters(), member.model.parameters(), strict=True)
+        assert all(torch.equal(saved, now) for saved, now in pairs)
+        assert len(AutoTokenizer.from_pretrained(folder / "checkpoints" / "final" / agent)) == len(member.tokenizer)

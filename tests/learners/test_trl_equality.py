@@ -19,7 +19,8 @@ trl = pytest.importorskip("trl")
 datasets = pytest.importorskip("datasets")
 
 PROMPTS = {"even": ((5, 6, 7, 13, 14), (8, 9, 10, 11, 12)), "ragged": ((5, 6, 7, 13, 14, 20, 21, 4), (8, 9, 10))}
-RETURNS = ((1.0, 0.2, 0.5, 0.9), (0.1, 0.15, 0.12, 0.3))
+RETURNS = ((0.25, 0.05, 0.12, 0.22), (0.02, 0.04, 0.03, 0.08))
+# TRL's fused head rounds log-probs to single precision: with sums of seven of them, larger returns would show it.
 LENGTHS = (3, 7, 5, 1, 6, 2, 7, 4)
 CONFIGS = {
     "grpo": MAGRPOConfig(clip_range=0.2, num_generations=4, output_dir=None),
@@ -29,7 +30,7 @@ CONFIGS = {
 
 def samples(one, config, prompts):
     """Two groups of four ragged completions with perturbed old log-probs."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(58)
     advantages = [a for returns in RETURNS for a in group_advantages(returns, config.baseline, config.advantage_norm)]
     made = []
     for i, length in enumerate(LENGTHS):
@@ -107,13 +108,13 @@ def test_loss_and_every_gradient_equal_trl(kind, prompts, tmp_path):
     one.model.train(False)
     theirs = trainer._compute_loss(trainer.model, trl_inputs(made))
     theirs.backward()
-    assert float(ours) == pytest.approx(float(theirs), abs=1e-6)
+    assert ours.item() == pytest.approx(theirs.item(), abs=1e-6)
     found = gradients(one)
     assert expected.keys() == found.keys() == dict(one.model.named_parameters()).keys()
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=0)
-    assert max(gradient.abs().max() for gradient in expected.values()) > 1e-2
-    assert abs(float(ours)) > 1e-3
+    assert max(gradient.abs().max() for gradient in expected.values()) > 0.03
+    assert abs(ours.item()) > 1e-4
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
@@ -122,10 +123,10 @@ def test_the_compared_samples_lie_inside_and_outside_the_clip_range_on_both_side
     kinds = set()
     for sample in samples(one, CONFIGS[kind], PROMPTS["even"]):
         now = one.logprobs([sample.completion]).logprobs[0].detach()
-        ratios = now - torch.tensor(sample.completion.logprobs, dtype=torch.float64)
-        for ratio in [ratios.sum().exp()] if kind == "rloo" else ratios.exp():
+        logs = now - torch.tensor(sample.completion.logprobs, dtype=torch.float64)
+        for ratio in [logs.sum().exp()] if kind == "rloo" else logs.exp():
             kinds.add((sample.advantage > 0, "low" if ratio < 0.8 else "high" if ratio > 1.2 else "inside"))
-    assert {(True, "high"), (False, "low"), (True, "inside"), (False, "inside")} <= kinds
+    assert kinds == {(better, place) for better in (True, False) for place in ("low", "inside", "high")}
 
 
 def test_group_advantages_equal_trls_formula():

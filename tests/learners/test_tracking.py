@@ -182,4 +182,5 @@ def test_checkpoints_open_with_transformers_and_hold_the_final_weights(tmp_path)
         opened = AutoModelForCausalLM.from_pretrained(folder / "checkpoints" / "final" / agent)
         pairs = zip(opened.parameters(), member.model.parameters(), strict=True)
         assert all(torch.equal(saved, now) for saved, now in pairs)
-        assert len(AutoTokenizer.from_pretrained(folder / "checkpoints" / "final" / agent)) == len(member.tokenizer)
+        tokenizer = AutoTokenizer.from_pretrained(folder / "checkpoints" / "final" / agent)
+        assert tokenizer("Bees é 🐝")["input_ids"] == member.tokenizer("Bees é 🐝")["input_ids"]

@@ -37,7 +37,7 @@ def test_two_agents_learn_to_differ(seed):
 
 @pytest.mark.slow
 def test_role_words_let_one_policy_play_both_parts():
-    assert held_out(2400, shared=True, roles=True)[1] >= 0.9
+    assert held_out(4800, shared=True, roles=True)[1] >= 0.9
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, MistralConfig, Qwen2Config, Qwen3Config
 
@@ -379,6 +379,7 @@ def test_an_optimizer_step_between_two_decodes_is_seen(make_policy):
         optimizer.zero_grad()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(0, 2), min_size=1, max_size=5)), max_size=5))
 def test_the_growing_cache_follows_the_dynamic_one_through_any_history(history):
     generator = torch.Generator().manual_seed(0)

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comlrl_learners.losses import clipped_ratio, policy_gradient
@@ -21,6 +21,7 @@ def same(items):
 SIZES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=40)
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(1, 400))
 def test_every_item_is_planned_once_within_the_budget(sizes, budget):
     items = list(enumerate(completion(*size) for size in sizes))
@@ -29,6 +30,7 @@ def test_every_item_is_planned_once_within_the_budget(sizes, budget):
     assert all(len(part) == 1 or padded_tokens([c for _, c in part]) <= budget for part in parts)
 
 
+@settings(deadline=None)
 @given(SIZES, st.integers(1, 400), st.randoms(use_true_random=False))
 def test_plans_are_equal_for_equal_items_and_keep_their_sizes_under_any_order(sizes, budget, random):
     items = [completion(*size) for size in sizes]

@@ -7,6 +7,7 @@ import importlib.util
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 for name, value in {
@@ -18,6 +19,10 @@ for name, value in {
     "MPLBACKEND": "Agg",
 }.items():
     os.environ.setdefault(name, value)
+
+# A busy machine is slow, not wrong; and a change is judged by the same examples each time CI runs it.
+hypothesis.settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("project")
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 if HAS_TORCH:

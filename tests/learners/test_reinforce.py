@@ -122,6 +122,24 @@ def test_four_algorithms_take_four_directions_on_two_groups_of_different_spread(
         assert abs(torch.nn.functional.cosine_similarity(left, right, dim=0)) < 0.999
 
 
+ADVANTAGES = {
+    MAGRPOTrainer: lambda r: (r - r.mean()) / (r.std() + 1e-4),
+    MAREINFORCETrainer: lambda r: r,
+    MARLOOTrainer: lambda r: r - (r.sum() - r) / (len(r) - 1),
+    MAReMaxTrainer: lambda r: r - r.max(),
+}
+
+
+@pytest.mark.parametrize("cls", FAMILY)
+def test_each_algorithm_forms_its_own_advantages_from_the_rewards_of_a_group(cls):
+    batch = collect(trainer(cls))
+    groups = [torch.tensor([edge.reward for edge in root.edges], dtype=torch.float64) for root in batch.roots]
+    assert all(rewards.std() > 0 for rewards in groups)
+    expected = torch.cat([ADVANTAGES[cls](rewards) for rewards in groups]).tolist()
+    for agent in AGENTS:
+        assert advantages(batch, agent) == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize("cls", FAMILY)
 def test_every_agents_weights_move(cls):
     one = trainer(cls, learning_rate=1e-3)

@@ -1,12 +1,15 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 from envs.toys import ROWS, TurnTaking
 
-from comlrl_envs import Task, TextGame
+from comlrl_envs import Task, TextGame, from_reward
+from comlrl_learners import NonFiniteError
 from comlrl_learners.rollout import RolloutPlan, Visit, joint_indices, rollout
 
 from .small import policy
+from .toy_models import toy_policy, toy_team
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +105,131 @@ def test_a_bound_on_the_mean_reward_ends_only_the_nodes_above_it(team):
 
 def test_nothing_to_visit_is_nothing(team):
     assert played(team, [], RolloutPlan(2))[0] == []
+
+
+# Two agents that act together, with feedback between the turns.
+
+ITEMS = ("a", "a longer prompt", "mid one")
+
+
+def duo_reward(first, second):
+    return [spread(one, two) for one, two in zip(first, second, strict=True)]
+
+
+def duo_game(turns=2, reward=duo_reward):
+    def feedback(prompt, agent_completions, num_agents, **histories):
+        return [f"{prompt}: {text}" for text in agent_completions]
+
+    rows = [{"id": name, "prompt": name} for name in ITEMS]
+    return from_reward(rows, reward, feedback=feedback if turns > 1 else None, max_turns=turns)
+
+
+def duo(env, plan, names=ITEMS, team=None, executor=None):
+    """The roots of the named tasks' trees."""
+    tasks = {env.tasks[i].id: env.tasks[i] for i in range(len(env.tasks))}
+    members = dict(zip(("agent_0", "agent_1"), team or toy_team(), strict=True))
+    visits = [Visit(tasks[name], 0, 0, "train") for name in names]
+    return rollout(env.game, members, visits, plan, executor)[0]
+
+
+def written(root):
+    return {
+        (node.branch, agent): [c.ids for c in group]
+        for node in root.subtree()
+        for agent, group in node.completions.items()
+    }
+
+
+@pytest.mark.parametrize("joint_mode", ["aligned", "cross"])
+def test_a_task_is_played_alike_alone_and_among_others_in_any_order(joint_mode):
+    env, plan = duo_game(), RolloutPlan(2, joint_mode)
+    together = duo(env, plan)
+    alone = duo(env, plan, ITEMS[2:])
+    backwards = duo(env, plan, ITEMS[::-1])
+    assert written(together[2]) == written(alone[0]) == written(backwards[0])
+    assert written(together[0]) == written(backwards[2])
+    rewards = [[edge.reward for node in root.subtree() for edge in node.edges] for root in (together[2], alone[0])]
+    assert rewards[0] == rewards[1]
+
+
+def test_agents_branches_turns_and_tasks_draw_unlike_each_other():
+    """One policy and one prompt everywhere: only the keys of the draws differ."""
+    rows = [{"id": name, "prompt": "same"} for name in ("x", "y")]
+    env = from_reward(rows, duo_reward, feedback=lambda prompt, texts, *_, **__: [prompt] * 2, max_turns=2)
+    visits = [Visit(env.tasks[i], 0, 0, "train") for i in range(2)]
+    shared = toy_policy(1, min_new_tokens=6)
+    roots, _ = rollout(env.game, {"agent_0": shared, "agent_1": shared}, visits, RolloutPlan(3))
+    drawn = [ids for root in roots for group in written(root).values() for ids in group]
+    assert len(drawn) == 2 * 2 * (3 + 9)
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_each_joint_action_is_scored_on_the_texts_it_names():
+    for joint_mode in ("aligned", "cross"):
+        for root in duo(duo_game(), RolloutPlan(3, joint_mode)):
+            for node in root.subtree():
+                for edge in node.edges:
+                    texts = [node.completions[f"agent_{a}"][k].text for a, k in enumerate(edge.index)]
+                    assert edge.reward == spread(*texts) == edge.score.terms["reward"]
+
+
+def test_the_next_turns_prompt_is_the_feedback_on_that_branch():
+    (root,) = duo(duo_game(), RolloutPlan(2), ITEMS[:1])
+    encode = toy_policy().encode
+    for edge in root.edges:
+        for agent, k in zip(root.acting, edge.index, strict=True):
+            said = root.completions[agent][k].text
+            assert {c.prompt for c in edge.child.completions[agent]} == {encode(f"a: {said}")}
+
+
+@pytest.mark.parametrize(("joint_mode", "joint"), [("aligned", 3), ("cross", 9)])
+def test_a_node_has_k_completions_per_agent_and_k_or_k_squared_joint_actions(joint_mode, joint):
+    (root,) = duo(duo_game(), RolloutPlan(3, joint_mode), ITEMS[:1])
+    nodes = list(root.subtree())
+    assert len(nodes) == 1 + joint
+    assert all(len(group) == 3 for node in nodes for group in node.completions.values())
+    assert all(len(node.edges) == joint for node in nodes)
+
+
+@pytest.mark.parametrize(("limit", "depth"), [(1, 1), (2, 2), (5, 3), (None, 3)])
+def test_the_plan_may_end_an_episode_earlier_and_not_later_than_the_game(limit, depth):
+    (root,) = duo(duo_game(3), RolloutPlan(2, max_turns=limit), ITEMS[:1])
+    assert {node.episode.turn for node in root.subtree()} == set(range(depth))
+
+
+def test_a_node_is_pruned_by_its_mean_and_only_above_the_bound():
+    def reward(first, second, batch_items):
+        return [{"a": 0.5, "a longer prompt": 0.75, "mid one": 0.25}[item["id"]] for item in batch_items]
+
+    roots = duo(duo_game(reward=reward), RolloutPlan(2, prune_above=0.5))
+    continued = [[edge.child is not None for edge in root.edges] for root in roots]
+    assert continued == [[True, True], [False, False], [True, True]]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_weights_that_are_no_number_name_agent_turn_and_task(shared):
+    team = [toy_policy(1)] * 2 if shared else toy_team()
+    with torch.no_grad():
+        next(team[1].model.parameters()).fill_(float("nan"))
+    with pytest.raises(NonFiniteError, match=rf"'agent_{1 - shared}' at turn 0 of task 'mid one'"):
+        duo(duo_game(), RolloutPlan(2), ITEMS[2:], team)
+
+
+def test_a_failure_in_one_thread_comes_through_as_it_is():
+    team = toy_team()
+    with torch.no_grad():
+        next(team[0].model.parameters()).fill_(float("nan"))
+    with ThreadPoolExecutor(2) as executor, pytest.raises(NonFiniteError, match="'agent_0'"):
+        duo(duo_game(), RolloutPlan(2), team=team, executor=executor)
+
+
+def test_rollouts_leave_the_weights_and_the_global_generators_alone():
+    team = toy_team()
+    before = [parameter.clone() for member in team for parameter in member.model.parameters()]
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    duo(duo_game(), RolloutPlan(2), team=team)
+    assert torch.equal(state, torch.get_rng_state())
+    now = [parameter for member in team for parameter in member.model.parameters()]
+    assert all(torch.equal(a, b) for a, b in zip(before, now, strict=True))
+    assert all(parameter.grad is None for parameter in now)

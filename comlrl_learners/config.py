@@ -119,6 +119,8 @@ class TrainerConfig:
         for name in ("learning_rate", "max_grad_norm"):
             if not vars(self)[name] > 0:
                 raise ConfigError(f"{name}={vars(self)[name]} must be positive.")
+        if "tensorboard" in self.trackers and self.output_dir is None:
+            raise ConfigError("TensorBoard writes into the run folder, and output_dir=None makes none. Set output_dir.")
         if self.sampling.temperature == 0:
             raise ConfigError("sampling.temperature=0 explores nothing. Use a positive one; eval_temperature may be 0.")
 

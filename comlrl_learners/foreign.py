@@ -153,20 +153,20 @@ class ForeignGame:
         present = {agent: actions[agent] for agent in self.acting(episode)}
         env = self._at(episode)
         observations, rewards, terminations, truncations, _ = env.step(present)
-        self._check_observations(observations)
         reward = self._shared(rewards, episode)
         turn = episode.turn + 1
-        left = [
-            agent
+        staying = {
+            agent: observations[agent]
             for agent in present
             if agent in observations and not (terminations.get(agent, False) or truncations.get(agent, False))
-        ]
+        }
+        self._check_observations(staying)
         return ForeignEpisode(
             episode.task_id,
             episode.seed,
             turn,
-            {agent: observations[agent] for agent in left},
-            not left or turn == self.max_turns,
+            staying,
+            not staying or turn == self.max_turns,
             reward,
             ForeignScore({"reward": reward}),
             env if self._copies else None,

@@ -198,10 +198,11 @@ def held_out_playground(env: EnvSource, options: ForeignOptions) -> Playground |
 
 
 def _has_splits(known: EnvSpec) -> bool:
-    """Whether `split="eval"` gives other tasks: not where the maker takes none, nor where the tasks were given."""
+    """Whether `split="eval"` gives other tasks: not without the keyword, nor if given tasks or eval are trained on."""
     parameters = inspect.signature(known.load()).parameters.values()
     takes = any(parameter.name == "split" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    return takes and known.kwargs.get("tasks") is None
+    trains_on_eval = str(known.kwargs.get("split", "")).startswith("eval")
+    return takes and known.kwargs.get("tasks") is None and not trains_on_eval
 
 
 def episode_seed(run_seed: int, purpose: str, task_id: str, visit: int) -> int:

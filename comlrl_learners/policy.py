@@ -14,6 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from comlrl_envs.errors import closest
 from comlrl_envs.seeding import derive
 from comlrl_envs.transcript import Message
 from comlrl_learners.backbone import Backbone
@@ -24,6 +25,7 @@ from comlrl_learners.samples import Completion, Prompt
 from comlrl_learners.sampling import SamplingParams, uniforms
 from comlrl_learners.tiny import TINY_PATH
 
+DTYPES = ("float32", "bfloat16", "float16", "float64", "auto")
 GENERATION_TOKENS = 65_536
 """Prompt and completion positions that one decode may hold; `generate` cuts larger requests into chunks."""
 
@@ -71,7 +73,13 @@ class LLMPolicy:
         self.model, self.tokenizer = model, tokenizer
         self.sampling = sampling or SamplingParams()
         self.backbone = Backbone(model, _eos_ids(model, tokenizer))
-        self.max_prompt_tokens = max_prompt_tokens or self._room()
+        room = self._room()
+        if max_prompt_tokens is not None and not 1 <= max_prompt_tokens <= (room or max_prompt_tokens):
+            raise PolicyError(
+                f"max_prompt_tokens={max_prompt_tokens} must lie in [1, {room}]: the context of "
+                f"{self.backbone.context} tokens also holds max_new_tokens={self.sampling.max_new_tokens}."
+            )
+        self.max_prompt_tokens = room if max_prompt_tokens is None else max_prompt_tokens
 
     @classmethod
     def load(
@@ -96,9 +104,12 @@ class LLMPolicy:
             PolicyError: The folder, its tokenizer or the hub's answer is missing.
         """
         path = str(TINY_PATH) if str(source) == "tiny" else os.fspath(source)
+        if dtype not in DTYPES:
+            raise PolicyError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}.{closest(dtype, DTYPES)}")
+        place = checked_device(device)
         tokenizer = load_tokenizer(path)
         model = load_part(AutoModelForCausalLM, path, "causal language model", dtype=dtype)
-        model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        model.to(place)
         return cls(model, tokenizer, sampling, max_prompt_tokens)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -173,6 +184,23 @@ class LLMPolicy:
                 f"{self.backbone.context} tokens. Lower max_new_tokens."
             )
         return room
+
+
+def checked_device(device: str | None) -> torch.device:
+    """The device of this name, or by default the first GPU, or the CPU.
+
+    Raises:
+        PolicyError: torch knows no such device, or this machine has none.
+    """
+    try:
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).split("\n")[0]
+        raise PolicyError(
+            f"device={device!r} cannot be used: {reason}. Give 'cpu', or 'cuda:0' where a GPU is."
+        ) from error
+    return place
 
 
 def load_part(factory: Any, path: str, what: str, **arguments: Any) -> Any:

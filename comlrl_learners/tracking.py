@@ -117,13 +117,15 @@ class Tracking:
         self.rows: list[dict[str, float]] = []
         self.folder: RunFolder | None = None
         self._others: list[Tracker] = []
+        _check_extras(config)
         if config.output_dir is not None:
             self.folder = RunFolder(_free_path(Path(config.output_dir) / name), config, described)
         path = None if self.folder is None else self.folder.path
         if "wandb" in config.trackers:
             self._others.append(WandbTracker(config, path, name))
         if "tensorboard" in config.trackers:
-            self._others.append(TensorBoardTracker(path or Path(".")))
+            assert path is not None  # the configuration refuses TensorBoard without a run folder
+            self._others.append(TensorBoardTracker(path))
 
     def log(self, row: dict[str, float]) -> None:
         """Give one row to every destination."""
@@ -132,12 +134,12 @@ class Tracking:
             tracker.log(row)
 
     def close(self) -> None:
-        """Draw the reward curve and close every destination."""
-        if self.folder is not None:
-            draw_reward(self.rows, self.folder.path / "reward.png")
-            self.folder.close()
+        """Close every destination and draw the reward curve."""
         for tracker in self._others:
             tracker.close()
+        if self.folder is not None:
+            self.folder.close()
+            draw_reward(self.rows, self.folder.path / "reward.png")
 
 
 def transcript(root: Node) -> list[dict[str, Any]]:
@@ -202,6 +204,18 @@ def plain(value: Any) -> Any:
 def _free_path(path: Path) -> Path:
     candidates = (path.with_name(f"{path.name}-{number}") for number in range(2, 10_000))
     return path if not path.exists() else next(candidate for candidate in candidates if not candidate.exists())
+
+
+def _check_extras(config: TrainerConfig) -> None:
+    """Miss an extra before the run starts, not at its end.
+
+    Raises:
+        MissingExtraError: A tracker's package, or the one that draws the curve, is not installed.
+    """
+    if config.output_dir is not None:
+        _extra_module("matplotlib", "Drawing the reward curve")
+    for name in config.trackers:
+        _extra_module(name, f"Tracking with {name}")
 
 
 def _extra_module(name: str, purpose: str) -> Any:

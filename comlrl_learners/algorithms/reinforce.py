@@ -321,8 +321,9 @@ def _writing_metrics(samples: Sequence[TokenSample]) -> dict[str, float]:
 
 def _sequence_kl(completion: Completion, reference: Sequence[float]) -> float:
     """Sum of the k3 estimate over a completion's tokens, in nats."""
-    differences = [there - here for here, there in zip(completion.logprobs, reference, strict=True)]
-    return math.fsum(math.expm1(d) - d for d in differences)
+    differences = np.asarray(reference) - np.asarray(completion.logprobs)
+    with np.errstate(over="ignore"):  # a reference too far away gives infinity, which the loss refuses by name
+        return float(np.sum(np.expm1(differences) - differences))
 
 
 def _padded(rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:

@@ -212,5 +212,21 @@ def test_a_shared_policy_is_listed_once_with_its_agents(make_policy):
 
 
 def test_the_default_sampling_is_the_plain_distribution(make_policy):
+    assert SamplingParams() == SamplingParams(1.0, 1.0, 0, 256, 0)
     one = make_policy()
-    assert LLMPolicy(one.model, one.tokenizer, max_prompt_tokens=9).sampling == SamplingParams(1.0, 1.0, 0, 256, 0)
+    one.backbone.model.config.max_position_embeddings = 512
+    assert LLMPolicy(one.model, one.tokenizer).sampling == SamplingParams()
+
+
+@pytest.mark.parametrize("limit", [0, -3, 10_000])
+def test_a_prompt_limit_outside_the_context_is_refused(make_policy, limit):
+    one = make_policy()
+    with pytest.raises(PolicyError, match=f"max_prompt_tokens={limit} must lie in"):
+        LLMPolicy(one.model, one.tokenizer, one.sampling, max_prompt_tokens=limit)
+
+
+@pytest.mark.parametrize(("given", "words"), [({"dtype": "floaty32"}, "float32"), ({"device": "cuda:99"}, "cpu"),
+                                              ({"device": "toaster"}, "cpu")])  # fmt: skip
+def test_an_unknown_dtype_or_device_is_named_with_what_works(given, words):
+    with pytest.raises(PolicyError, match=f"{next(iter(given.values()))}.*{words}"):
+        LLMPolicy.load("tiny", **given)

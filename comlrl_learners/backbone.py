@@ -52,7 +52,8 @@ class Backbone:
                 "`eos_token_id` in its generation_config, or `eos_token` in its tokenizer."
             )
         # PEFT's wrapper hands all keywords on, and its own signature names few of them.
-        inner = getattr(model, "get_base_model", lambda: model)()
+        wrapped = any("get_base_model" in vars(base) for base in type(model).__mro__)
+        inner = model.get_base_model() if wrapped else model  # type: ignore[operator]  # a method of PEFT's
         accepted = inspect.signature(inner.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
         self._takes_positions = "position_ids" in accepted

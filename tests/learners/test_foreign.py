@@ -218,3 +218,20 @@ def test_a_registered_stranger_is_evaluated_on_other_seeds():
     trainer, _ = train("tests/stranger", num_generations=2, max_turns=1, max_steps=1)
     tasks, held_out = trainer.playground.tasks, trainer.held_out.tasks
     assert not {tasks[i].id for i in range(len(tasks))} & {held_out[i].id for i in range(len(held_out))}
+
+
+class Silent(Relay):
+    """Shows nothing to an agent that has just left, as many environments do."""
+
+    def step(self, actions):
+        observations, rewards, ends, cuts, infos = super().step(actions)
+        return {a: None if ends[a] else text for a, text in observations.items()}, rewards, ends, cuts, infos
+
+
+def test_an_agent_that_has_left_needs_no_observation():
+    game = ForeignGame(Silent())
+    episode = game.start_many([SeedTask("seed-1", 1)], [0])[0]
+    for present in (("host", "guest"), ("host", "guest"), ("host",)):
+        assert game.acting(episode) == present
+        episode = game.step_many([(episode, dict.fromkeys(present, "hello"))])[0]
+    assert episode.done

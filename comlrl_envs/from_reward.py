@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,8 @@ def from_reward(
     names = _names(agents, num_agents)
     if positive_int("max_turns", max_turns) > 1 and feedback is None:
         raise OptionError(f"max_turns={max_turns} needs feedback=, which writes the prompts of the later turns.")
+    rows = tasks if isinstance(tasks, TaskSet) else TaskSet(tasks)
+    _refuse_columns(reward_func, rows)
     game = CallableGame(
         CallableScenario(names, max_turns),
         _writers(formatters, names),
@@ -82,7 +85,21 @@ def from_reward(
         reward=reward_func,
         reward_range=reward_range,
     )
-    return TextEnv(game, tasks if isinstance(tasks, TaskSet) else TaskSet(tasks), name, text_infos, render_mode)
+    return TextEnv(game, rows, name, text_infos, render_mode)
+
+
+def _refuse_columns(reward_func: RewardCallable, rows: TaskSet) -> None:
+    """Columns are not spread over parameters: one of that name would be filled with an agent's texts."""
+    try:
+        names = list(inspect.signature(reward_func).parameters)
+    except (TypeError, ValueError):
+        return  # whoever calls it says why it cannot be read
+    columns = [name for name in names if name in rows[0].fields and name not in ("prompts", "prompt", "batch_items")]
+    if columns:
+        raise OptionError(
+            f"The reward's parameter {columns[0]!r} is a column of the rows, but parameters are filled with a list of "
+            f"texts per agent. Read columns from batch_items=: [row[{columns[0]!r}] for row in batch_items]."
+        )
 
 
 @dataclass(frozen=True)
@@ -161,7 +178,8 @@ def _names(agents: Sequence[str] | None, num_agents: int | None) -> tuple[str, .
     if agents is None:
         count = 2 if num_agents is None else num_agents
         return tuple(f"agent_{i}" for i in range(positive_int("num_agents", count)))
-    if isinstance(agents, str) or not agents or len(set(agents)) != len(agents):
+    strings = all(isinstance(agent, str) and agent for agent in agents)
+    if isinstance(agents, str) or not agents or not strings or len(set(agents)) != len(agents):
         raise OptionError(f"agents={agents!r}; expected a tuple of different ids, such as ('writer', 'editor').")
     if num_agents not in (None, len(agents)):
         raise OptionError(f"num_agents={num_agents} but {len(agents)} agents are named; leave num_agents out.")

@@ -274,6 +274,8 @@ class TextGame:
     def _news(
         self, before: Episode, past: tuple[tuple[Exchange, ...], ...], state: State, done: bool
     ) -> tuple[str, ...]:
+        if done:
+            return ("",) * len(self.agents)
         return tuple([self.scenario.observe(state, agent) for agent in self.agents])
 
     def _first_prompts(self, episodes: Sequence[Episode]) -> list[str]:

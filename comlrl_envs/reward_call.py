@@ -41,6 +41,16 @@ class RewardFunction:
             raise OptionError(f"reward is a {type(func).__name__}; expected the name of a preset or a callable.")
         parameters = list(_signature(func, "reward").parameters.values())
         positional = [p for i, p in enumerate(parameters) if p.kind in _POSITIONAL and not _by_keyword(p, i)]
+        unfilled = [
+            p.name
+            for p in parameters
+            if p.kind is inspect.Parameter.KEYWORD_ONLY and p.default is p.empty and p.name not in _KEYWORDS
+        ]
+        if unfilled:
+            raise OptionError(
+                f"The reward needs the keyword {unfilled[0]!r}, which nothing fills; rows come as batch_items=, a list "
+                "of mappings, and prompts as prompts=. Read the column there, or give the keyword a default."
+            )
         self.func = func
         self.form: Form = _form(positional, parameters, num_agents)
         open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)

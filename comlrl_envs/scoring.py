@@ -70,7 +70,7 @@ class Judge:
             key: object = (episode.state, tuple(reply.values()))
             if self.own is not None:
                 # The caller's reward reads the row and perhaps the prompts, which a state need not determine.
-                key = (key, id(episode.item), episode.news)
+                key = (key, id(episode.item), episode.news, episode.past if self.own.wants_prompts else None)
             place = seen.setdefault(key, len(firsts))
             if place == len(firsts):
                 firsts.append(i)
@@ -140,7 +140,7 @@ class Judge:
             total = self._checked(episode, score.terms)
         low, high = self.reward_range
         reward = low if total < low else high if total > high else total
-        summed = dict(score.terms) if own is None else {"reward": own}
+        summed = {name: float(value) for name, value in score.terms.items()} if own is None else {"reward": own}
         summed["clip"] = reward - total
         if metrics and not math.isfinite(_sum(score.metrics.values())):
             self._checked(episode, score.metrics)

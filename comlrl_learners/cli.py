@@ -6,6 +6,7 @@ import importlib
 import inspect
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -118,11 +119,11 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
         if option.startswith("--") and option not in known:
             raise OptionError(f"There is no option {option}.{closest(option, known)}")
     try:
-        parsed = parser.parse_args(list(arguments))
+        parsed = parser.parse_args(_listed(arguments, "--trackers"))
     except jsonargparse.ArgumentError as error:
         if "item assignment" in str(error):  # the parser's word for a text where it expects a list
             raise OptionError("policies is a text in the file. Write a list: policies: [tiny].") from error
-        raise OptionError(_shortened(str(error), known)) from error
+        raise OptionError(_in_own_words(str(error), known)) from error
     if parsed.algorithm not in (None, algorithm):
         raise OptionError(f"The configuration is for {parsed.algorithm!r}, and the command says {algorithm!r}.")
     made = parser.instantiate(parsed)
@@ -136,11 +137,36 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
     }
 
 
-def _shortened(message: str, known: set[str]) -> str:
-    """The parser's message, with the nearest setting if it complains of an unknown one."""
-    words = [word.strip("\"'.:,") for word in message.split()]
-    unknown = next((word for word in words if f"--{word}" not in known and "_" in word), "")
-    return message.strip() + (closest(f"--{unknown}", known) if unknown else "")
+def _listed(arguments: Sequence[str], option: str) -> list[str]:
+    """The command line with `OPTION a,b` as the list that the parser expects."""
+    words = list(arguments)
+    for place, word in enumerate(words):
+        if word == option and place + 1 < len(words) and not words[place + 1].startswith("["):
+            words[place + 1] = f"[{words[place + 1]}]"
+        elif word.startswith(f"{option}=") and not word.startswith(f"{option}=["):
+            words[place] = f"{option}=[{word.partition('=')[2]}]"
+    return words
+
+
+def _in_own_words(message: str, known: set[str]) -> str:
+    """The parser's complaint as this command would put it, with the nearest setting or word."""
+    message = " ".join(message.split())
+    if missing := re.search(r"arguments are required: (.*)", message):
+        wanted = [f"--{name.strip()}" for name in missing[1].split(",")]
+        return f"{' and '.join(wanted)} is missing. For example: --env writing/length_ratio --policies tiny."
+    if unknown := re.search(r"(?:Option|Key) '([^']+)' is not accepted", message):
+        near = closest(f"--{unknown[1]}", known).replace("--", "")
+        return f"The configuration has the unknown setting {unknown[1]!r}.{near}"
+    if inner := re.search(r"Group '([^']+)' does not accept option '([^']+)'", message):
+        near = closest(f"--{inner[1]}.{inner[2]}", known).replace("--", "")
+        return f"The configuration has the unknown setting '{inner[1]}.{inner[2]}'.{near}"
+    if wrong := re.search(r'Parser key "([^"]+)": Expected an? (.*?)\.? Got value: (.*)', message):
+        key, expected, value = wrong.groups()
+        if words := re.findall(r"'([^']+)'", expected) if "Literal" in expected else []:
+            return f"--{key} {value} is none of {', '.join(words)}.{closest(value, words)}"
+        kind = re.sub(r"<class '(.*)'>", r"\1", expected)
+        return f"--{key} {value} is no {kind}."
+    return message
 
 
 def _seeds(given: list[int] | str | None) -> list[int]:
@@ -156,6 +182,11 @@ def _seeds(given: list[int] | str | None) -> list[int]:
 
 def _env_factory(name: str, options: dict[str, Any]) -> Callable[[], Any]:
     """A function that makes the environment: an id, or `package.module:factory` of any ParallelEnv."""
+    if ":" not in name and "/" not in name:
+        raise OptionError(
+            f"--env {name} is no environment id (family/name). If it comes from a config.yaml, that run's environment "
+            "was a Python object: give --env package.module:factory that makes it."
+        )
     if ":" not in name:
         from comlrl_envs import make
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from comlrl_envs.errors import closest
@@ -76,11 +78,14 @@ class TrainerConfig:
     """Samples (one completion of one agent) per optimizer step; None takes all of a rollout."""
     microbatch_tokens: int = 1024
     """Padded tokens that one forward and backward holds: changes memory and speed, not results. Raise it on a GPU."""
+    cpu_threads: int | None = 1
+    """Threads that torch uses within one operation on a CPU. More than one make sums, and so runs, differ in their last
+    bits; None leaves the process's own setting."""
     agent_threads: bool = True
     """Work on distinct policies side by side, one Python thread each."""
 
     eval_every: int | None = None
-    """Evaluate every so many rounds; None evaluates at the start and at the end only."""
+    """Evaluate every so many rounds; None evaluates at the start and at the end only, 0 never."""
     eval_samples: int = 4
     """Episodes per held-out task and evaluation."""
     eval_temperature: float | None = None
@@ -110,28 +115,63 @@ class TrainerConfig:
         for name in (*at_least_one, "microbatch_tokens", "tasks_per_epoch"):
             if vars(self)[name] < 1:
                 raise ConfigError(f"{name}={vars(self)[name]} must be 1 or more.")
-        for name in ("max_steps", "max_env_steps", "max_turns", "minibatch_size", "eval_every", "schedule_steps"):
+        for name in ("max_steps", "max_env_steps", "max_turns", "minibatch_size", "schedule_steps", "cpu_threads"):
             value = vars(self)[name]
             if value is not None and value < 1:
                 raise ConfigError(f"{name}={value} must be 1 or more, or None.")
+        if self.eval_every is not None and self.eval_every < 0:
+            raise ConfigError(f"eval_every={self.eval_every} must be 0 (never) or more, or None (start and end).")
         if not 0 <= self.discount <= 1:
             raise ConfigError(f"discount={self.discount} must lie in [0, 1].")
         for name in ("learning_rate", "max_grad_norm"):
             if not vars(self)[name] > 0:
                 raise ConfigError(f"{name}={vars(self)[name]} must be positive.")
+        if self.weight_decay < 0 or not all(0 <= beta < 1 for beta in self.adam_betas):
+            raise ConfigError(
+                f"weight_decay={self.weight_decay} must be 0 or more, adam_betas={self.adam_betas} in [0, 1)."
+            )
+        if self.eval_temperature is not None and self.eval_temperature < 0:
+            raise ConfigError(f"eval_temperature={self.eval_temperature} must be 0 (greedy) or more, or None.")
+        if self.run_name is not None and Path(self.run_name).name != self.run_name:
+            raise ConfigError(f"run_name={self.run_name!r} must be the name of one folder, inside output_dir.")
         if "tensorboard" in self.trackers and self.output_dir is None:
             raise ConfigError("TensorBoard writes into the run folder, and output_dir=None makes none. Set output_dir.")
         if self.sampling.temperature == 0:
             raise ConfigError("sampling.temperature=0 explores nothing. Use a positive one; eval_temperature may be 0.")
 
     def _check_choices(self) -> None:
-        """Hold every setting that is one of a few words to them."""
+        """Hold every setting to what its type hint says: one of a few words, a whole or a finite number, a switch."""
         for name, hint in get_type_hints(type(self)).items():
-            words = _words(hint)
             given = vars(self)[name]
-            for value in given if isinstance(given, (tuple, list)) else [given]:
-                if words and value is not None and value not in words:
+            if given is None and type(None) in get_args(hint):
+                continue
+            words = _words(hint)
+            for value in given if words and isinstance(given, (tuple, list)) else [given]:
+                if words and value not in words:
                     raise ConfigError(f"{name}={value!r} is none of {', '.join(words)}.{closest(value, words)}")
+            check_number(name, hint, given)
+        if not isinstance(self.sampling, SamplingParams):
+            raise ConfigError(f"sampling={self.sampling!r} is a {type(self.sampling).__name__}. Give a SamplingParams.")
+
+
+def check_number(name: str, hint: Any, value: Any) -> None:
+    """Hold a setting that is a number or a switch to its kind.
+
+    Raises:
+        ConfigError: It is of another kind, or not finite.
+    """
+    kinds = {hint, *get_args(hint)} & {int, float, bool}
+    if not kinds or get_origin(hint) is tuple:
+        return
+    if bool in kinds:
+        right, expected = isinstance(value, bool), "True or False"
+    elif float in kinds:
+        right = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        expected = "a finite number"
+    else:
+        right, expected = isinstance(value, int) and not isinstance(value, bool), "a whole number"
+    if not right:
+        raise ConfigError(f"{name}={value!r} must be {expected}{', or None' if type(None) in get_args(hint) else ''}.")
 
 
 def _words(hint: Any) -> list[str]:

@@ -84,6 +84,17 @@ def _flat(edge: Edge) -> dict[str, float]:
     }
 
 
+def last_edges(root: Node) -> list[Edge]:
+    """The joint actions of a tree that were the last of their episode."""
+    return [edge for node in root.subtree() for edge in node.edges if edge.child is None]
+
+
+def mean_return(node: Node, discount: float) -> float:
+    """Mean discounted sum of rewards below a node, each joint action of a node as likely."""
+    below = [0.0 if edge.child is None else mean_return(edge.child, discount) for edge in node.edges]
+    return float(np.mean([edge.reward + discount * rest for edge, rest in zip(node.edges, below, strict=True)]))
+
+
 def _trajectory(root: Node) -> Iterator[Edge]:
     node: Node | None = root
     while node is not None:

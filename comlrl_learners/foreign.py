@@ -118,6 +118,12 @@ class ForeignGame:
             ForeignEnvError: An observation is no str, or the environment cannot be copied where it must be.
         """
         self.agents: tuple[str, ...] = tuple(env.possible_agents)
+        named = [agent for agent in self.agents if isinstance(agent, str) and agent]
+        if len(set(named)) < len(self.agents):
+            raise ForeignEnvError(
+                f"{type(env).__name__} names its agents {list(self.agents)}. Different, non-empty str ids are needed: "
+                "they name policies, metrics and folders."
+            )
         self.max_turns = max_turns
         self._env, self._team_reward, self._branching = env, team_reward, branching
         self._check_observations(env.reset(seed=0)[0])
@@ -128,7 +134,7 @@ class ForeignGame:
         return [self._start(task) for task in tasks]
 
     def acting(self, episode: ForeignEpisode) -> tuple[str, ...]:
-        """The agents that are still present."""
+        """The agents that are observed now."""
         return tuple(agent for agent in self.agents if agent in episode.observations)
 
     def prompts(self, episode: ForeignEpisode) -> dict[str, str]:
@@ -157,8 +163,9 @@ class ForeignGame:
         turn = episode.turn + 1
         staying = {
             agent: observations[agent]
-            for agent in present
-            if agent in observations and not (terminations.get(agent, False) or truncations.get(agent, False))
+            for agent in self.agents
+            if agent in observations and agent in env.agents
+            if not (terminations.get(agent, False) or truncations.get(agent, False))
         }
         self._check_observations(staying)
         return ForeignEpisode(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
@@ -71,8 +73,12 @@ class LLMPolicy:
             PolicyError: The model has no end token, no room for a prompt, or layers that cannot be used.
         """
         self.model, self.tokenizer = model, tokenizer
-        self.sampling = sampling or SamplingParams()
+        self.inherits_sampling = sampling is None
         self.backbone = Backbone(model, _eos_ids(model, tokenizer))
+        half = (self.backbone.context or 512) // 2
+        self.sampling = sampling or SamplingParams(max_new_tokens=min(SamplingParams().max_new_tokens, half))
+        self._embedded = embedded_tokens(model)
+        self._check_embedded(self.backbone.eos_ids, "The list of end-of-sequence ids")
         room = self._room()
         if max_prompt_tokens is not None and not 1 <= max_prompt_tokens <= (room or max_prompt_tokens):
             raise PolicyError(
@@ -80,6 +86,22 @@ class LLMPolicy:
                 f"{self.backbone.context} tokens also holds max_new_tokens={self.sampling.max_new_tokens}."
             )
         self.max_prompt_tokens = room if max_prompt_tokens is None else max_prompt_tokens
+        self._fills_context = max_prompt_tokens is None
+
+    def __repr__(self) -> str:
+        """Model, size and sampling in one line."""
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        return f"LLMPolicy({type(self.model).__name__}, {size / 1e6:.1f} M parameters, {self.sampling})"
+
+    def sample_from(self, sampling: SamplingParams) -> None:
+        """Write from another distribution; a prompt limit that fills the context moves with `max_new_tokens`.
+
+        Raises:
+            PolicyError: `max_new_tokens` leaves no room for a prompt.
+        """
+        self.sampling = sampling
+        if self._fills_context:
+            self.max_prompt_tokens = self._room()
 
     @classmethod
     def load(
@@ -95,7 +117,8 @@ class LLMPolicy:
 
         Args:
             source: What to load.
-            sampling: The distribution of its completions.
+            sampling: The distribution of its completions; None takes a trainer's, and without one the defaults (at
+                most half of the context for a completion).
             dtype: Weights are cast to this, whatever the file holds; "auto" keeps the file's.
             device: For example "cuda:0"; None takes the first GPU if there is one.
             max_prompt_tokens: Longest prompt; None takes what the context leaves beside `max_new_tokens`.
@@ -103,12 +126,12 @@ class LLMPolicy:
         Raises:
             PolicyError: The folder, its tokenizer or the hub's answer is missing.
         """
-        path = str(TINY_PATH) if str(source) == "tiny" else os.fspath(source)
+        path = str(TINY_PATH) if str(source) == "tiny" else _checked_source(os.fspath(source))
         if dtype not in DTYPES:
             raise PolicyError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}.{closest(dtype, DTYPES)}")
         place = checked_device(device)
         tokenizer = load_tokenizer(path)
-        model = load_part(AutoModelForCausalLM, path, "causal language model", dtype=dtype)
+        model = load_model(AutoModelForCausalLM, path, "causal language model", dtype=dtype)
         model.to(place)
         return cls(model, tokenizer, sampling, max_prompt_tokens)
 
@@ -127,13 +150,33 @@ class LLMPolicy:
         """Token ids of a prompt: messages for a chat template, or text (one user message if there is a template)."""
         if self.uses_chat:
             chat = [Message(role="user", content=prompt)] if isinstance(prompt, str) else prompt
-            messages = [{"role": message["role"], "content": message["content"]} for message in chat]
+            messages = [{"role": message["role"], "content": writable(message["content"])} for message in chat]
             text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            if any(token in message["content"] for token in self.tokenizer.all_special_tokens for message in messages):
+                ids = self._encode_apart(messages)
+            else:
+                ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         else:
             text = prompt if isinstance(prompt, str) else "\n\n".join(message["content"] for message in prompt)
-            ids = self.tokenizer(text)["input_ids"]
-        return self._fit(tuple(ids) or self.backbone.eos_ids[:1])
+            ids = self.tokenizer(writable(text))["input_ids"]
+        if not ids:
+            return Prompt(self.backbone.eos_ids[:1])
+        self._check_embedded(ids, "A prompt")
+        return self._fit(tuple(ids))
+
+    def _encode_apart(self, messages: list[dict[str, str]]) -> list[int]:
+        """Ids of a chat whose contents spell control tokens: the template's are control, the contents' are text."""
+        marks = [f"\ue000{number}\ue001" for number in range(len(messages))]
+        marked = [{**message, "content": mark} for message, mark in zip(messages, marks, strict=True)]
+        frame = str(self.tokenizer.apply_chat_template(marked, add_generation_prompt=True, tokenize=False))
+        ids: list[int] = []
+        for message, mark in zip(messages, marks, strict=True):
+            before, found, frame = frame.partition(mark)
+            ids += self.tokenizer(before, add_special_tokens=False)["input_ids"]
+            if found:
+                content = self.tokenizer(message["content"], add_special_tokens=False, split_special_tokens=True)
+                ids += content["input_ids"]
+        return ids + list(self.tokenizer(frame, add_special_tokens=False)["input_ids"])
 
     def generate(self, requests: Sequence[Request]) -> list[Completion]:
         """Write one completion per request, in order; large requests are decoded in chunks.
@@ -174,6 +217,13 @@ class LLMPolicy:
         head, tail = limit - limit // 2, limit // 2
         return Prompt(ids[:head] + ids[len(ids) - tail :], cut=len(ids) - limit)
 
+    def _check_embedded(self, ids: Sequence[int], what: str) -> None:
+        if max(ids) >= self._embedded:
+            raise PolicyError(
+                f"{what} holds the token id {max(ids)}, but the model embeds {self._embedded} tokens. Use its own "
+                "tokenizer, or model.resize_token_embeddings(len(tokenizer))."
+            )
+
     def _room(self) -> int | None:
         if self.backbone.context is None:
             return None
@@ -184,6 +234,23 @@ class LLMPolicy:
                 f"{self.backbone.context} tokens. Lower max_new_tokens."
             )
         return room
+
+
+def _checked_source(path: str) -> str:
+    """The path or hub id, unless it is plainly a slip: a hub is not asked for those.
+
+    Raises:
+        PolicyError: A misspelt "tiny", a path that does not exist, or a folder whose subfolders hold the policies.
+    """
+    if difflib.SequenceMatcher(None, path, "tiny").ratio() > 0.85 and not Path(path).exists():
+        raise PolicyError(f"There is no policy {path!r}. Did you mean 'tiny'?")
+    if path.startswith((".", "/", "~")) and not Path(path).exists():
+        siblings = [entry.name for entry in Path(path).parent.glob("*") if entry.is_dir()]
+        raise PolicyError(f"The folder {path!r} does not exist.{closest(Path(path).name, siblings)}")
+    inside = sorted(entry.parent.name for entry in Path(path).glob("*/config.json")) if Path(path).is_dir() else []
+    if inside and not (Path(path) / "config.json").exists():
+        raise PolicyError(f"The folder {path!r} holds no model itself. Give one of its folders: {', '.join(inside)}.")
+    return path
 
 
 def checked_device(device: str | None) -> torch.device:
@@ -212,8 +279,34 @@ def load_part(factory: Any, path: str, what: str, **arguments: Any) -> Any:
     try:
         with _no_progress_bar():
             return factory.from_pretrained(path, **arguments)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise _missing(path, what) from error
+
+
+def load_model(factory: Any, path: str, what: str, *, dtype: str) -> Any:
+    """Load a model whose every weight is in the file.
+
+    Raises:
+        PolicyError: There is nothing to load, or some weights are missing: random ones would take their place.
+    """
+    model, report = load_part(factory, path, what, dtype=dtype, output_loading_info=True)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise PolicyError(
+            f"The {what} in {path!r} lacks {len(missing)} weights ({', '.join(missing[:3])}…), which would be random. "
+            "Save the whole model again with save_pretrained."
+        )
+    return model
+
+
+def writable(text: str) -> str:
+    """The text with lone surrogates, which no tokenizer takes, replaced by U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def embedded_tokens(model: PreTrainedModel) -> int:
+    """Number of token ids that a model has an embedding for."""
+    return int(cast(torch.nn.Embedding, model.get_input_embeddings()).weight.shape[0])
 
 
 def load_tokenizer(path: str) -> Any:

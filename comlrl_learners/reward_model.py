@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from comlrl_learners.errors import ConfigError
-from comlrl_learners.policy import load_part, load_tokenizer
+from comlrl_learners.policy import load_model, load_tokenizer, writable
 
 Join = Callable[[str, Sequence[str]], str]
 
@@ -71,19 +71,24 @@ class ModelReward:
         if "_model" not in vars(self):
             self._load()
         encoded = self._tokenizer(
-            texts, padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
+            [writable(text) for text in texts],
+            padding=True,
+            truncation=True,
+            max_length=self.max_length,
+            return_tensors="pt",
         ).to(self._model.device)
         logits: torch.Tensor = self._model(**encoded).logits
         return logits[:, 0].float().tolist()
 
     def _load(self) -> None:
         tokenizer = load_tokenizer(self.path)
-        model = load_part(AutoModelForSequenceClassification, self.path, "sequence classifier", dtype="float32")
+        model = load_model(AutoModelForSequenceClassification, self.path, "sequence classifier", dtype="float32")
         if model.config.num_labels != 1:
             raise ConfigError(
                 f"The model {self.path!r} has {model.config.num_labels} outputs, and a reward is one number. Train or "
                 "load it with num_labels=1."
             )
+        tokenizer.truncation_side = "left"  # the prompt's start goes first, never what the agents wrote
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         if model.config.pad_token_id is None:

@@ -94,6 +94,7 @@ class Node:
         branch: Edge numbers from the root.
         episode: The episode here.
         acting: The agents that act.
+        prompts: What each agent reads, as one text.
         completions: K completions of each acting agent.
         edges: The joint actions tried here.
     """
@@ -102,6 +103,7 @@ class Node:
     branch: tuple[int, ...]
     episode: EpisodeLike
     acting: tuple[str, ...]
+    prompts: Mapping[str, str] = field(default_factory=dict)
     completions: dict[str, list[Completion]] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
 
@@ -172,6 +174,8 @@ def _write(
 ) -> None:
     """Fill in the completions of all nodes: one `generate` per distinct policy."""
     shown = [(game.messages(node.episode), game.prompts(node.episode)) for node in level]
+    for node, (_, prompts) in zip(level, shown, strict=True):
+        node.prompts = prompts
 
     def write(policy: LLMPolicy, agents: tuple[str, ...]) -> None:
         places: list[tuple[Node, str]] = []

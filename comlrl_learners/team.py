@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote
 
 from comlrl_envs.errors import closest
 from comlrl_learners.errors import PolicyError
-from comlrl_learners.policy import LLMPolicy, distinct_policies
+from comlrl_learners.policy import LLMPolicy, distinct_policies, embedded_tokens
 from comlrl_learners.sampling import SamplingParams
 
 PolicySource: TypeAlias = "str | os.PathLike[str] | LLMPolicy"
@@ -28,7 +29,7 @@ def build_team(
     Args:
         sources: Names, folders, hub ids or loaded policies.
         agents: The team, in order.
-        sampling: Used for whatever is loaded here; a loaded policy keeps its own.
+        sampling: Used for whatever is loaded here, and for a loaded policy that was given none.
         dtype: Weights of whatever is loaded here.
         device: Where to load.
 
@@ -40,6 +41,8 @@ def build_team(
     for agent in agents:
         source = chosen[agent]
         if isinstance(source, LLMPolicy):
+            if source.inherits_sampling:
+                source.sample_from(sampling)
             team[agent] = source
         elif isinstance(source, (str, os.PathLike)):
             team[agent] = LLMPolicy.load(source, sampling, dtype=dtype, device=device)
@@ -48,12 +51,44 @@ def build_team(
     return team
 
 
-def frozen_copies(team: Mapping[str, LLMPolicy]) -> dict[str, LLMPolicy]:
-    """Copies of a team that no optimizer moves, sharing what the team shares: reference policies."""
+def refuse_shared_weights(team: Mapping[str, LLMPolicy]) -> None:
+    """Two policies over the same weights would be moved by two optimizers at once.
+
+    Raises:
+        PolicyError: With the agents concerned.
+    """
+    owners: dict[int, tuple[str, ...]] = {}
+    for policy, agents in distinct_policies(team):
+        for parameter in policy.model.parameters():
+            other = owners.setdefault(id(parameter), agents)
+            if parameter.requires_grad and other != agents:
+                raise PolicyError(
+                    f"The policies of {', '.join(other)} and {', '.join(agents)} hold the same weights in two "
+                    "LLMPolicy objects. Give one LLMPolicy to both, or load a copy for each."
+                )
+
+
+def frozen_copies(team: Mapping[str, LLMPolicy], sampled_from: Mapping[str, LLMPolicy]) -> dict[str, LLMPolicy]:
+    """Copies of policies that no optimizer moves, sharing what the originals share: reference policies.
+
+    Args:
+        team: What to copy.
+        sampled_from: The team whose completions they will score, under its sampling.
+
+    Raises:
+        PolicyError: A reference embeds fewer tokens than the policy that it will score.
+    """
     frozen: dict[str, LLMPolicy] = {}
     for policy, agents in distinct_policies(team):
         model = copy.deepcopy(policy.model).requires_grad_(False)
-        duplicate = LLMPolicy(model, policy.tokenizer, policy.sampling, policy.max_prompt_tokens)
+        scored = sampled_from[agents[0]]
+        sizes = [embedded_tokens(one) for one in (model, scored.model)]
+        if sizes[0] < sizes[1]:
+            raise PolicyError(
+                f"The reference of {agents[0]} embeds {sizes[0]} tokens, the policy that it is to score {sizes[1]}. "
+                "Use a reference with the policy's own tokenizer."
+            )
+        duplicate = LLMPolicy(model, policy.tokenizer, scored.sampling)
         frozen.update(dict.fromkeys(agents, duplicate))
     return {agent: frozen[agent] for agent in team}
 
@@ -61,7 +96,7 @@ def frozen_copies(team: Mapping[str, LLMPolicy]) -> dict[str, LLMPolicy]:
 def save_team(team: Mapping[str, LLMPolicy], folder: Path) -> None:
     """Write each policy to `folder/<agent>`, a shared one under the name of its first agent."""
     for policy, agents in distinct_policies(team):
-        policy.save(folder / agents[0])
+        policy.save(folder / folder_name(agents[0]))
 
 
 def source_names(sources: PolicySources, agents: Sequence[str]) -> dict[str, list[str]]:
@@ -70,6 +105,12 @@ def source_names(sources: PolicySources, agents: Sequence[str]) -> dict[str, lis
     chosen = [sources] if single else list(_one_source_per_agent(sources, agents).values())
     names = [os.fspath(source) for source in chosen if isinstance(source, (str, os.PathLike))]
     return {"policies": names} if len(names) == len(chosen) else {}
+
+
+def folder_name(agent: str) -> str:
+    """The agent's id as the name of one folder: what a path would read as more than a name is quoted."""
+    quoted = quote(agent, safe=" ")
+    return quoted if quoted.strip(".") else quoted.replace(".", "%2E")
 
 
 def _one_source_per_agent(sources: PolicySources, agents: Sequence[str]) -> dict[str, PolicySource]:

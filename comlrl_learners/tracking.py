@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 import json
 import os
 import time
@@ -16,6 +17,7 @@ import yaml
 
 from comlrl_envs.errors import MissingExtraError
 from comlrl_learners.config import TrainerConfig
+from comlrl_learners.errors import ConfigError
 from comlrl_learners.rollout import Node
 
 Row = Mapping[str, float]
@@ -40,8 +42,7 @@ class RunFolder:
 
     def __init__(self, path: Path, config: TrainerConfig, described: Mapping[str, Any]) -> None:
         """Make the folder and write `config.yaml`: the settings and what else was given."""
-        self.path = path
-        path.mkdir(parents=True)
+        self.path = path = _new_folder(path)
         text = yaml.safe_dump({**described, **plain(dataclasses.asdict(config))}, sort_keys=False, allow_unicode=True)
         (path / "config.yaml").write_text(text, encoding="utf-8")
         self._metrics = (path / "metrics.jsonl").open("a", encoding="utf-8")
@@ -55,7 +56,7 @@ class RunFolder:
         """Write every joint action of these trees, one JSON object a line."""
         folder = self.path / "transcripts"
         folder.mkdir(exist_ok=True)
-        lines = [json.dumps(record, ensure_ascii=False) for root in roots for record in transcript(root)]
+        lines = [json.dumps(record) for root in roots for record in transcript(root)]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def close(self) -> None:
@@ -119,7 +120,7 @@ class Tracking:
         self._others: list[Tracker] = []
         _check_extras(config)
         if config.output_dir is not None:
-            self.folder = RunFolder(_free_path(Path(config.output_dir) / name), config, described)
+            self.folder = RunFolder(Path(config.output_dir) / name, config, described)
         path = None if self.folder is None else self.folder.path
         if "wandb" in config.trackers:
             self._others.append(WandbTracker(config, path, name))
@@ -143,12 +144,14 @@ class Tracking:
 
 
 def transcript(root: Node) -> list[dict[str, Any]]:
-    """The joint actions of a tree: task, turn, branch, each agent's reply, reward and its terms."""
+    """The joint actions of a tree: task, turn, branch, what each agent read and wrote, reward and terms."""
     return [
         {
             "task": node.visit.task.id,
             "turn": node.episode.turn,
+            "visit": node.visit.number,
             "branch": [*node.branch, number],
+            "prompts": {agent: node.prompts[agent] for agent in node.acting},
             "replies": {
                 agent: node.completions[agent][k].text for agent, k in zip(node.acting, edge.index, strict=True)
             },
@@ -174,7 +177,7 @@ def draw_reward(rows: Sequence[Row], path: Path) -> None:
         if points:
             axes.plot(*zip(*points, strict=True), label=label, **style)
     axes.set_xlabel("joint actions")
-    axes.set_ylabel("mean reward")
+    axes.set_ylabel("mean reward of the last turn")
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend(frameon=False)
@@ -201,9 +204,24 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, bool, int, float)) else repr(value)
 
 
-def _free_path(path: Path) -> Path:
-    candidates = (path.with_name(f"{path.name}-{number}") for number in range(2, 10_000))
-    return path if not path.exists() else next(candidate for candidate in candidates if not candidate.exists())
+def _new_folder(path: Path) -> Path:
+    """Make the folder, or the first of `path-2`, `path-3`, … that nobody has.
+
+    Raises:
+        ConfigError: It cannot be made there.
+    """
+    for candidate in itertools.chain(
+        [path], (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    ):
+        try:
+            candidate.mkdir(parents=True)
+            return candidate
+        except FileExistsError:
+            if path.parent.exists() and not path.parent.is_dir():
+                break
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"The run folder {str(path)!r} cannot be made ({error}). Change output_dir.") from error
+    raise ConfigError(f"output_dir={str(path.parent)!r} is a file. Give a folder.")
 
 
 def _check_extras(config: TrainerConfig) -> None:

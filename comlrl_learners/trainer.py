@@ -10,16 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import numpy as np
+import torch
 
+from comlrl_envs.errors import closest
 from comlrl_envs.seeding import rng
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import ConfigError
-from comlrl_learners.evaluation import EvaluationPlan, evaluate_team, score_means
+from comlrl_learners.evaluation import EvaluationPlan, evaluate_team, last_edges, mean_return, score_means
 from comlrl_learners.games import EnvSource, ForeignOptions, held_out_playground, open_playground
 from comlrl_learners.optimisation import learning_rate_factor
 from comlrl_learners.policy import LLMPolicy, distinct_policies
@@ -78,10 +80,17 @@ class TrainResult:
     env_steps: int
     rounds: int
     interrupted: bool
-    rows: list[dict[str, float]]
+    rows: list[dict[str, float]] = field(repr=False)
 
     def curve(self, name: str = "eval/reward_mean") -> list[tuple[int, float]]:
-        """(joint actions, value) wherever the metric was logged."""
+        """(joint actions, value) wherever the metric was logged.
+
+        Raises:
+            ConfigError: No row holds such a metric, though rows were logged.
+        """
+        names = {key for row in self.rows for key in row}
+        if self.rows and name not in names and name != "eval/reward_mean":
+            raise ConfigError(f"No row holds the metric {name!r}.{closest(name, names)}")
         return [(int(row["env_step"]), row[name]) for row in self.rows if name in row]
 
 
@@ -133,7 +142,14 @@ class Trainer(Generic[ConfigT]):
             PolicyError: The policies cannot be loaded or do not fit the team.
         """
         self.config: ConfigT = config if config is not None else cast(ConfigT, self.config_class())
+        if not isinstance(self.config, self.config_class):
+            raise ConfigError(
+                f"{type(self).__name__} was given a {type(self.config).__name__}. Give it a "
+                f"{self.config_class.__name__}, or use the trainer of that configuration."
+            )
         config = self.config
+        if config.cpu_threads is not None:
+            torch.set_num_threads(config.cpu_threads)
         options = ForeignOptions(
             config.team_reward, config.tasks_per_epoch, branching=config.num_generations > 1, max_turns=config.max_turns
         )
@@ -142,6 +158,8 @@ class Trainer(Generic[ConfigT]):
             held_out_playground(env, options) if eval_env is None else open_playground(eval_env, options, held_out=True)
         )
         agents = self.playground.game.agents
+        if self.held_out is not None and self.held_out.game.agents != agents:
+            raise ConfigError(f"eval_env has the agents {self.held_out.game.agents}, and the team is {agents}.")
         self.team = build_team(policies, agents, config.sampling, dtype=config.dtype, device=config.device)
         self.references = self._build_references(references)
         workers = len(distinct_policies(self.team)) if config.agent_threads else 1
@@ -156,6 +174,8 @@ class Trainer(Generic[ConfigT]):
             **source_names(policies, agents),
         }
         self._stop = threading.Event()
+        self._started = False
+        self._playing = threading.RLock()
 
     def describe(self, **facts: Any) -> None:
         """Add facts to the run's `config.yaml`, for example the options its environment was made with."""
@@ -169,6 +189,9 @@ class Trainer(Generic[ConfigT]):
             NonFiniteError: A loss or gradient is not finite.
         """
         config = self.config
+        if self._started:
+            raise ConfigError("train() was called before on this trainer. Make a new one; its policies may be these.")
+        self._started = True
         name = config.run_name or run_name(self.name, self.playground.name, config.seed)
         tracking = Tracking(config, self._described, name)
         horizon = self.planned_rounds()
@@ -184,8 +207,10 @@ class Trainer(Generic[ConfigT]):
                 if not self._stop.is_set() and not (config.eval_every and self.rounds % config.eval_every == 0):
                     self._evaluate_and_log(tracking, show)
         finally:
-            self._save(tracking)
-            tracking.close()
+            try:
+                self._save(tracking)
+            finally:
+                tracking.close()
         folder = None if tracking.folder is None else tracking.folder.path
         return TrainResult(folder, self.env_steps, self.rounds, self._stop.is_set(), tracking.rows)
 
@@ -218,16 +243,18 @@ class Trainer(Generic[ConfigT]):
 
     def _round(self, visits: Sequence[Visit], horizon: int, tracking: Tracking) -> dict[str, float]:
         started = time.perf_counter()
-        batch: Batch = self.algorithm.collect(visits)
         rate = learning_rate_factor(self.config, self.rounds, horizon)
-        updated = self.algorithm.update(batch, self.rounds, rate)
+        with self._playing:
+            batch: Batch = self.algorithm.collect(visits)
+            updated = self.algorithm.update(batch, self.rounds, rate)
         self.rounds += 1
         self.env_steps += batch.stats.joint_actions
-        edges = [edge for root in batch.roots for node in root.subtree() for edge in node.edges]
+        last = [edge for root in batch.roots for edge in last_edges(root)]
         metrics = {
-            "reward_mean": float(np.mean([edge.reward for edge in edges])),
-            "reward_std": float(np.std([edge.reward for edge in edges])),
-            **score_means(edges),
+            "reward_mean": float(np.mean([edge.reward for edge in last])),
+            "reward_std": float(np.std([edge.reward for edge in last])),
+            "return_mean": float(np.mean([mean_return(root, self.config.discount) for root in batch.roots])),
+            **score_means(last),
             **batch.metrics,
             **updated,
             "learning_rate": self.config.learning_rate * rate,
@@ -250,10 +277,11 @@ class Trainer(Generic[ConfigT]):
         plan = EvaluationPlan(
             config.eval_samples, config.eval_temperature, config.max_turns, config.discount, config.seed
         )
-        return evaluate_team(self.held_out, self.team, plan, self._executor)
+        with self._playing:
+            return evaluate_team(self.held_out, self.team, plan, self._executor)
 
     def _evaluate_and_log(self, tracking: Tracking, show: Callable[[Mapping[str, float]], None]) -> None:
-        if self.held_out is None:
+        if self.held_out is None or self.config.eval_every == 0:
             return
         started = time.perf_counter()
         metrics, roots = self._evaluate()
@@ -270,12 +298,10 @@ class Trainer(Generic[ConfigT]):
     def _build_references(self, given: PolicySources | None) -> dict[str, LLMPolicy] | None:
         wanted = vars(self.config).get("kl_coef", 0.0) > 0
         if given is None:
-            return frozen_copies(self.team) if wanted else None
+            return frozen_copies(self.team, sampled_from=self.team) if wanted else None
         config, agents = self.config, self.playground.game.agents
         team = build_team(given, agents, config.sampling, dtype=config.dtype, device=config.device)
-        for policy in team.values():
-            policy.model.requires_grad_(False)
-        return team
+        return frozen_copies(team, sampled_from=self.team)
 
     def _save(self, tracking: Tracking) -> None:
         if tracking.folder is not None:
@@ -286,7 +312,7 @@ class Trainer(Generic[ConfigT]):
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """The first Ctrl-C asks the loop to stop after the current round; the second one stops at once."""
+        """The first Ctrl-C or SIGTERM asks the loop to stop after the current round; the second one stops at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -297,8 +323,9 @@ class Trainer(Generic[ConfigT]):
             log.warning("Stopping after this round; press Ctrl-C again to stop at once.")
             self._stop.set()
 
-        before = signal.signal(signal.SIGINT, ask)
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)

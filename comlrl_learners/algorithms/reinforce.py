@@ -30,6 +30,7 @@ from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.returns import completion_returns, edge_returns
 from comlrl_learners.rollout import Node, RolloutPlan, RolloutStats, Visit, rollout, run_each
 from comlrl_learners.samples import Completion, TokenSample
+from comlrl_learners.team import refuse_shared_weights
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +128,13 @@ class Reinforce:
         """Make one optimizer per distinct policy."""
         self.config, self.game, self.team, self.executor = config, game, team, executor
         self.references = references
+        refuse_shared_weights(team)
         for agent, policy in team.items():
+            if policy.sampling.temperature == 0:
+                raise ConfigError(
+                    f"The policy of {agent} samples at temperature 0 and so explores nothing. Give it a positive "
+                    "temperature; eval_temperature may be 0."
+                )
             if policy.sampling is not config.sampling:
                 config.check_sampling(policy.sampling.truncates, f"The policy of {agent}")
         self.plan = RolloutPlan(config.num_generations, config.joint_mode, config.max_turns, config.prune_above)

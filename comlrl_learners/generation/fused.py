@@ -45,7 +45,8 @@ def can_fuse(model: PreTrainedModel) -> bool:
         return False
     # An adapter or a wrapped forward on any part, a norm as much as a projection, is nothing this step knows of.
     untouched = all(
-        type(module).__module__.startswith(("torch.nn.", "transformers.")) and "forward" not in vars(module)
+        type(module).__module__.startswith(("torch.nn.", "transformers."))
+        and not ("forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks)
         for module in model.modules()
     )
     projections = [module for layer in model.model.layers for module in _projections(layer)]

@@ -77,7 +77,7 @@ def test_clip_range_lies_between_0_and_1(clip_range):
 @pytest.mark.parametrize(
     "name",
     ["num_epochs", "items_per_rollout", "num_generations", "num_updates", "eval_samples", "microbatch_tokens",
-     "tasks_per_epoch", "max_steps", "max_env_steps", "max_turns", "minibatch_size", "eval_every", "schedule_steps"],
+     "tasks_per_epoch", "max_steps", "max_env_steps", "max_turns", "minibatch_size", "schedule_steps", "cpu_threads"],
 )  # fmt: skip
 def test_a_count_of_0_is_refused_by_name(name):
     with pytest.raises(ConfigError, match=f"{name}=0 must be 1 or more"):

@@ -50,8 +50,9 @@ def test_a_join_of_ones_own_and_a_length_limit_are_used(judge):
         last(["b"], ["same"], prompts=["z"])[0], abs=1e-5
     )
     short = ModelReward(judge, max_length=2)
-    scores = short(["aaa", "bbb"], ["c", "d"], prompts=["pp", "pp"])
+    scores = short(["aaa", "aaa"], ["c", "c"], prompts=["one", "another"])
     assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+    assert abs(scores[0] - short(["aaa"], ["d"], prompts=["one"])[0]) > 1e-6, "what the agents wrote is kept"
 
 
 def test_copies_and_pickles_carry_settings_alone(judge):

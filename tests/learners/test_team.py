@@ -122,7 +122,8 @@ def test_a_missing_folder_or_model_id_is_named(tmp_path):
 
 def test_frozen_copies_share_what_the_team_shares_and_learn_nothing():
     one, other = policy(seed=1), policy(seed=2)
-    frozen = frozen_copies({"host": one, "guest": other, "cook": one})
+    team = {"host": one, "guest": other, "cook": one}
+    frozen = frozen_copies(team, sampled_from=team)
     assert list(frozen) == list(AGENTS)
     assert frozen["host"] is frozen["cook"]
     assert storage(frozen["host"]) != storage(one)

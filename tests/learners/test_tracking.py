@@ -75,7 +75,9 @@ def test_transcripts_hold_every_joint_action_with_its_texts_and_reward(run):
         assert len(record["branch"]) == record["turn"] + 1
         assert record["task"] in {row["id"] for row in ROWS}
     logged = next(row for row in run.rows if row["round"] == 1)
-    assert logged["train/reward_mean"] == pytest.approx(sum(record["reward"] for record in records) / len(records))
+    last = [record["reward"] for record in records if record["turn"] == 1]
+    assert logged["train/reward_mean"] == pytest.approx(sum(last) / len(last))
+    assert all(set(record["prompts"]) == set(record["replies"]) for record in records)
 
 
 def test_transcripts_can_be_rarer_or_off(tmp_path):

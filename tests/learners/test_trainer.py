@@ -231,13 +231,13 @@ def test_eval_reward_is_the_last_turns_and_eval_return_the_discounted_sum(tmp_pa
     assert row["eval/reward_sem"] == pytest.approx(last.reshape(3, 2).mean(1).std(ddof=1) / math.sqrt(3))
 
 
-def test_training_reward_is_the_mean_over_all_joint_actions(tmp_path):
+def test_training_reward_is_that_of_the_last_turn_as_in_evaluation(tmp_path):
     import json
 
     _, result = train(env=game(max_turns=2), eval_env=held_out(max_turns=2), output_dir=str(tmp_path))
     lines = (result.folder / "transcripts" / "train-000001.jsonl").read_text().splitlines()
-    rewards = [json.loads(line)["reward"] for line in lines]
-    assert len(rewards) == 2 * (2 + 4)
+    assert len(lines) == 2 * (2 + 4)
+    rewards = [row["reward"] for row in map(json.loads, lines) if row["turn"] == 1]
     assert train_rows(result)[0]["train/reward_mean"] == pytest.approx(np.mean(rewards))
     assert train_rows(result)[0]["train/reward_std"] == pytest.approx(np.std(rewards))
 

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from comlrl_learners.errors import ConfigError
-from comlrl_learners.policy import load_model, load_tokenizer, writable
+from comlrl_learners.loading import load_model, load_tokenizer, writable
 
 Join = Callable[[str, Sequence[str]], str]
 

@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 from comlrl_envs.errors import closest
 from comlrl_learners.errors import PolicyError
-from comlrl_learners.policy import LLMPolicy, distinct_policies, embedded_tokens
+from comlrl_learners.loading import embedded_tokens
+from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.sampling import SamplingParams
 
 PolicySource: TypeAlias = "str | os.PathLike[str] | LLMPolicy"

@@ -4,9 +4,9 @@ import gc
 import json
 import multiprocessing
 import os
+import runpy
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -99,20 +99,8 @@ def test_ten_thousand_episodes_leave_no_memory_behind():
     assert play(10_000) - before < 5 * 2**20
 
 
-def test_steps_take_less_than_fifty_microseconds():
-    """The package's own share of a step: 1 kB texts, memory of one exchange, processor time of the best try."""
-    env = comlrl_envs.make("writing/length_ratio", max_turns=10, memory="last")
-    actions = {"summarizer": "x" * 1000, "elaborator": "y" * 1000}
-    best = 0.0
-    for _ in range(20):
-        if best >= 20_000:
-            break
-        spent = 0.0
-        for seed in range(100):
-            env.reset(seed=seed)
-            start = time.process_time()
-            for _ in range(10):
-                env.step(actions)
-            spent += time.process_time() - start
-        best = max(best, 1000 / spent)
-    assert best >= 20_000, f"{best:.0f} steps/s"
+def test_a_step_costs_less_than_a_180th_of_a_fixed_piece_of_python_work():
+    """20,000 steps a second where that work takes 9 ms; in units, because machines and their neighbours differ."""
+    benchmark = runpy.run_path(str(ROOT / "examples/benchmarks/env_steps.py"))
+    _, steps_per_unit = benchmark["measure"](tries=20)
+    assert steps_per_unit >= 180

@@ -162,6 +162,10 @@ class Scenario(ABC):
         """A gold joint action now, each reply from what that agent was shown plus gold for its part; None = unknown."""
         return None
 
+    def reachable(self, state: State) -> float:
+        """Highest reward that a joint action can earn now, and the oracle does. Default: the top of the range."""
+        return self.reward_range[1]
+
     def blank(self, reply: str) -> str:
         """``reply`` with everything that teammates are shown emptied. Default: no channel, unchanged."""
         return reply

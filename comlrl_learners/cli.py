@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import yaml
-
+from comlrl_envs.cli.options import split_env_options
 from comlrl_envs.errors import ComlrlError, OptionError, closest
 
 ALGORITHMS = {
@@ -58,7 +57,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
             f"There is no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}.{closest(algorithm, ALGORITHMS)}"
         )
     trainer_class = vars(importlib.import_module("comlrl_learners"))[ALGORITHMS[algorithm]]
-    env_options, rest = _split_env_options(arguments)
+    env_options, rest = split_env_options(arguments)
     settings = _parse(trainer_class.config_class, algorithm, rest)
     env_options = {**(settings.pop("env_options") or {}), **env_options}
     seeds = _seeds(settings.pop("seeds"))
@@ -79,25 +78,6 @@ def _train(algorithm: str, arguments: list[str]) -> int:
             interrupted = True
             break
     return 130 if interrupted else 0
-
-
-def _split_env_options(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Take `--env.KEY VALUE` and `--env.KEY=VALUE` out of the command line; values are read as YAML."""
-    options: dict[str, Any] = {}
-    rest: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if not word.startswith("--env."):
-            rest.append(word)
-            continue
-        name, equals, value = word.removeprefix("--env.").partition("=")
-        if not equals:
-            value = next(words, "")
-        try:
-            options[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise OptionError(f"--env.{name} {value} is no YAML value. Quote a text: '\"{value}\"'.") from error
-    return options, rest
 
 
 def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict[str, Any]:

@@ -8,6 +8,10 @@
 1.0
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from comlrl_envs.catalog import register_shipped
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import (
@@ -27,6 +31,9 @@ from comlrl_envs.registry import EnvSpec, list_envs, make, make_vec, register, s
 from comlrl_envs.scenario import Scenario, Score, State, Step
 from comlrl_envs.tasks import Task, TaskSet
 from comlrl_envs.vector import VectorTextEnv
+
+if TYPE_CHECKING:
+    from comlrl_envs.evaluation import evaluate
 
 __version__ = "0.1.0"
 
@@ -52,6 +59,7 @@ __all__ = [
     "UnknownIdError",
     "VectorTextEnv",
     "__version__",
+    "evaluate",
     "from_reward",
     "list_envs",
     "make",
@@ -61,3 +69,12 @@ __all__ = [
 ]
 
 register_shipped()
+
+
+def __getattr__(name: str) -> Any:
+    """Load what playing does not need when it is asked for."""
+    if name == "evaluate":
+        from comlrl_envs.evaluation import evaluate
+
+        return evaluate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

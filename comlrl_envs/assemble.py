@@ -5,6 +5,7 @@ Every shipped id accepts the same base keyword arguments; the others are the fie
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -14,8 +15,13 @@ from comlrl_envs.game import MAX_ACTION_CHARS, TextGame
 from comlrl_envs.scenario import Scenario, setting_names
 from comlrl_envs.tasks import Parse, Row, TaskSet, parse_split
 
-Loader: TypeAlias = Callable[[str, str, "str | None"], Iterable[Row]]
-"""Rows of a split: ``load("train" | "eval", source, data_dir)``."""
+Loader: TypeAlias = Callable[[str, str, "str | None"], "Iterable[Row] | TaskSet"]
+"""Rows of a split: ``load("train" | "eval", source, data_dir)``; a ``TaskSet`` says where they come from."""
+
+logger = logging.getLogger("comlrl_envs")
+
+DEMO = "demo set"
+"""Origin of shipped rows."""
 
 BASE: Mapping[str, Any] = {
     "split": "train",
@@ -77,24 +83,31 @@ def build_env(
         prompts=base["prompts"],
         reward=base["reward"],
     )
+    return TextEnv(game, _tasks(load, base, parse), name, base["text_infos"], base["render_mode"])
+
+
+def _tasks(load: Loader, base: Mapping[str, Any], parse: Parse | None) -> TaskSet:
+    """The rows that the base keyword arguments ask for."""
     split, part = parse_split(base["split"])
     rows = load(split, base["source"], base["data_dir"]) if base["tasks"] is None else base["tasks"]
     tasks = rows if isinstance(rows, TaskSet) else TaskSet(rows, parse)
     if tasks is rows and parse is not None:
         tasks = tasks.parsed_by(parse)
-    if (part.start, part.stop) != (None, None):
-        tasks = tasks[part]
-    return TextEnv(game, tasks, name, base["text_infos"], base["render_mode"])
+    if (part.start, part.stop) == (None, None):
+        return tasks
+    if max(abs(bound) for bound in (part.start, part.stop) if bound is not None) > len(tasks):
+        logger.warning("split=%r goes beyond the %d rows there are (%s).", base["split"], len(tasks), tasks.origin)
+    return tasks[part]
 
 
 def demo_only(train: Iterable[Row], evaluation: Iterable[Row]) -> Loader:
     """The loader of an id that has no real set: ``source`` is ``"demo"``, and ``"auto"`` means the same."""
     splits = {"train": list(train), "eval": list(evaluation)}
 
-    def load(split: str, source: str, data_dir: str | None) -> Iterable[Row]:
+    def load(split: str, source: str, data_dir: str | None) -> TaskSet:
         if source not in ("auto", "demo"):
             near = closest(source, ("auto", "demo"))
             raise OptionError(f"source={source!r}; this id has only the demo set: expected 'auto' or 'demo'.{near}")
-        return splits[split]
+        return TaskSet(splits[split], origin=DEMO)
 
     return load

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from comlrl_envs.registry import register
 
-SHIPPED: tuple[tuple[str, str], ...] = (("writing/length_ratio-v0", "comlrl_envs.writing.length_ratio:parallel_env"),)
+SHIPPED: tuple[tuple[str, str], ...] = (
+    ("writing/length_ratio-v0", "comlrl_envs.writing.length_ratio:parallel_env"),
+    ("writing/tldr-v0", "comlrl_envs.writing.tldr:parallel_env"),
+    ("writing/arxiv-v0", "comlrl_envs.writing.arxiv:parallel_env"),
+)
 
 
 def register_shipped() -> None:

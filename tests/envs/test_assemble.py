@@ -35,6 +35,21 @@ def test_splits_and_slices():
         comlrl_envs.make(ID, source="hub")
 
 
+def test_a_slice_beyond_the_rows_is_told(caplog):
+    assert len(comlrl_envs.make(ID, split="eval[:1000]").tasks) == 30
+    assert "goes beyond the 30 rows there are (demo set)" in caplog.text
+    caplog.clear()
+    comlrl_envs.make(ID, split="eval[-30:30]")
+    assert caplog.text == ""
+
+
+def test_the_origin_of_the_tasks_is_kept():
+    assert comlrl_envs.make(ID, split="train[:5]").tasks.origin == "demo set"
+    rows = [{"prompt": "x"}]
+    assert comlrl_envs.make(ID, tasks=rows).tasks.origin == "given rows"
+    assert comlrl_envs.make(ID, tasks=TaskSet(rows, origin="a friend")).tasks.origin == "a friend"
+
+
 def test_splits_share_no_text():
     train, test = ({t.fields["prompt"] for t in comlrl_envs.make(ID, split=s).tasks} for s in ("train", "eval"))
     assert len(train) == 60 and len(test) == 30 and not train & test

@@ -1,0 +1,7 @@
+"""`python -m comlrl_envs` is `comlrl-envs`."""
+
+import sys
+
+from comlrl_envs.cli import main
+
+sys.exit(main())

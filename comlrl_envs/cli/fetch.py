@@ -1,0 +1,66 @@
+"""`comlrl-envs fetch`."""
+
+from __future__ import annotations
+
+import sys
+
+from comlrl_envs.errors import OptionError, closest
+from comlrl_envs.registry import spec
+from comlrl_envs.sources import REAL_SETS, RealSet, cache, hub
+from comlrl_envs.sources.found import Found
+from comlrl_envs.sources.table import SPLITS
+
+
+def command(id: str, split: str | None = None, yes: bool = False) -> int:
+    """Download the published rows of an environment's real set into the local cache.
+
+    Args:
+        id: The environment, such as `writing/tldr`.
+        split: `train` or `eval`; default both.
+        yes: Download without asking.
+    """
+    name = id if id in REAL_SETS else spec(id).name
+    if name not in REAL_SETS:
+        raise OptionError(f"{name} has no real set to fetch: it plays shipped rows, or yours (tasks=).")
+    if split is not None and split not in SPLITS:
+        raise OptionError(f"--split {split}: expected one of {', '.join(SPLITS)}.{closest(split, SPLITS)}")
+    real, splits = REAL_SETS[name], SPLITS if split is None else (split,)
+    sys.stdout.write(_terms(name, real, splits))
+    cached = [cache.look(name, real, each) for each in splits]
+    if all(isinstance(look, Found) for look in cached):
+        sys.stdout.write("All of it is in the cache already.\n")
+        return 0
+    if not (yes or _agreed()):
+        sys.stdout.write("Nothing was downloaded.\n")
+        return 1
+    try:
+        commit, slices = hub.download(name, real, splits)
+        here = cache.write(name, real, commit, slices)
+    except ConnectionError as failure:
+        raise OptionError(f"Nothing was fetched: {failure}. Try again where the hub can be reached.") from failure
+    except OSError as unwritable:
+        raise OptionError(f"{unwritable}; let {cache.CACHE_DIR} name a folder that can be written.") from unwritable
+    for each, rows in slices.items():
+        sys.stdout.write(f"{each}: {len(rows)} rows of {real.repo}@{commit}, in {here / each}.jsonl\n")
+    return 0
+
+
+def _terms(name: str, real: RealSet, splits: tuple[str, ...]) -> str:
+    facts = {
+        "set": real.repo,
+        "commit": real.revision or "not pinned",
+        "licence": real.licence,
+        "size": real.size,
+        "rows": ", ".join(f"{each} = {real.published[each]}" for each in splits),
+        "into": str(cache.folder(name)),
+        "remark": real.remark,
+    }
+    return "".join(f"{label + ':':<9}{text}\n" for label, text in facts.items() if text)
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        raise OptionError("Standard input is no terminal, so nobody can be asked; pass --yes to download.")
+    sys.stdout.write("Download? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,83 @@
+"""What is kept of an episode: one line of ``episodes.jsonl``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One joint action and its score.
+
+    Attributes:
+        replies: What each acting agent said, as it was scored.
+        drafts: Its earlier text of the same turn, where the protocol asked twice.
+        cut: Characters cut off each reply.
+        replaced: Lone surrogates replaced in each reply.
+        reward: The team's reward.
+        terms: Parts of the reward.
+        metrics: The team's metrics.
+        agent_metrics: Metrics by name and agent.
+    """
+
+    replies: Mapping[str, str]
+    drafts: Mapping[str, str]
+    cut: Mapping[str, int]
+    replaced: Mapping[str, int]
+    reward: float
+    terms: Mapping[str, float]
+    metrics: Mapping[str, float]
+    agent_metrics: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRecord:
+    """One episode.
+
+    Attributes:
+        task: Id of the task.
+        sample: Which of the task's episodes, from 0.
+        seed: Seed of the episode.
+        error: Why a machine could not finish it; ``""`` if it was finished. A failed episode has no score.
+        turns: What happened, turn by turn; of a failed episode, up to the failure.
+        seconds: Time of the policies by the protocol's account.
+        prompt_tokens: Tokens read by agent; None where its policy does not count.
+        completion_tokens: Tokens written by agent; None where its policy does not count.
+    """
+
+    task: str
+    sample: int
+    seed: int
+    error: str
+    turns: tuple[Turn, ...]
+    seconds: float
+    prompt_tokens: Mapping[str, int | None]
+    completion_tokens: Mapping[str, int | None]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from the other episodes of the run."""
+        return self.task, self.sample
+
+    @property
+    def reward(self) -> float:
+        """Reward of the last turn."""
+        return self.turns[-1].reward
+
+    @property
+    def total(self) -> float:
+        """The return: sum of the turns' rewards, undiscounted."""
+        return sum(turn.reward for turn in self.turns)
+
+    def to_line(self) -> bytes:
+        """The record as one line of JSON."""
+        return json.dumps(dataclasses.asdict(self), allow_nan=False).encode() + b"\n"
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> EpisodeRecord:
+        """The record that ``to_line`` wrote; raises ``KeyError`` or ``TypeError`` if it is another thing."""
+        return EpisodeRecord(**{**data, "turns": tuple(Turn(**turn) for turn in data["turns"])})

@@ -1,0 +1,75 @@
+"""Sets in files: a data folder of the caller's, or an installed package that carries them."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import itertools
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from comlrl_envs.errors import OptionError, TaskError
+from comlrl_envs.sources.found import Found, Look
+from comlrl_envs.sources.table import DataFile, RealSet
+from comlrl_envs.tasks import Row, read_jsonl
+
+DATA_DIR = "COMLRL_DATA_DIR"
+
+
+def in_folder(real: RealSet, split: str, data_dir: str | None) -> Look:
+    """Look into ``data_dir``, or else into the folder that the variable ``COMLRL_DATA_DIR`` names.
+
+    Raises:
+        OptionError: The folder does not exist.
+        TaskError: A file in it is broken.
+    """
+    given = data_dir if data_dir is not None else os.environ.get(DATA_DIR)
+    if not given:
+        return f"no data_dir= and no {DATA_DIR}"
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        name = "data_dir" if data_dir is not None else DATA_DIR
+        raise OptionError(f"{name}={str(given)!r} is no folder; give the one that holds the sets, or leave it out.")
+    files = real.files.get(split, ())
+    for file in files:
+        path = folder / file.path
+        if path.is_file():
+            rows = _published(read_jsonl(path), real, split, file)
+            if not rows:
+                raise TaskError(f"{path} holds no rows of {real.published[split]}; fill it, or take it away.")
+            return Found(rows, f"local {path}{' (stand-in)' if file.stand_in else ''}")
+    return f"{folder} holds no {' or '.join(file.path for file in files) or 'file of this set'}"
+
+
+def in_package(real: RealSet, split: str) -> Look:
+    """Look into the installed package that carries the set; nothing of it is imported."""
+    file = real.package_files.get(split)
+    if real.package is None or file is None:
+        return "no package carries this set"
+    found = importlib.util.find_spec(real.package)
+    if found is None or not found.submodule_search_locations:
+        return f"the package {real.package!r} is not installed"
+    path = Path(next(iter(found.submodule_search_locations))) / file.path
+    if not path.is_file():
+        return f"the package {real.package!r} has no {file.path}"
+    lines = _gunzipped(path) if path.suffix == ".gz" else read_jsonl(path)
+    return Found(_published(lines, real, split, file), f"package {real.package} ({file.path})")
+
+
+def _gunzipped(path: Path) -> list[Row]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def _published(rows: Iterable[Row], real: RealSet, split: str, file: DataFile) -> list[Row]:
+    part = real.part(split)[1]
+    return [_renamed(row, file) for row in itertools.islice(rows, part.start, part.stop)]
+
+
+def _renamed(row: Row, file: DataFile) -> Row:
+    # What is no object is left to the one parser of rows, which names it.
+    if not file.fields or not isinstance(row, dict):
+        return row
+    return {**row, **{name: row[there] for name, there in file.fields.items() if there in row}}

@@ -1,0 +1,483 @@
+"""`evaluate`: what is played, what is counted, what is kept on disk and how it goes on."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from comlrl_envs import InfrastructureError, OptionError, Score, Step, TaskSet, TextEnv, TextGame, make
+from comlrl_envs.evaluation import evaluate, read_episodes, read_settings, summarise
+from comlrl_envs.evaluation.settings import describe
+from comlrl_envs.policies import per_prompt
+
+from .model_server import says, serving
+from .toys import ROWS, Counting, TurnTaking, turn_taking_env
+
+ENV = "writing/length_ratio"
+ROOT = Path(__file__).parents[2]
+
+
+def lines(folder):
+    return (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines()
+
+
+def stable(report):
+    """The numbers without what a clock told."""
+    return {name: value for name, value in report.to_json().items() if name != "seconds"}
+
+
+class Flaky:
+    """Fails on prompts that hold one of the words."""
+
+    def __init__(self, *words):
+        self.words = words
+        self.asked = 0
+
+    def act(self, prompts, agent, rng):
+        self.asked += len(prompts)
+        return [
+            InfrastructureError("x", "the server is gone") if any(w in p for w in self.words) else f"{p}{rng.random()}"
+            for p in prompts
+        ]
+
+
+def test_the_defaults_play_the_eval_split_once():
+    report = evaluate(ENV, "oracle")
+    assert (len(report.records), report.reward.mean, report.success.mean) == (30, 1.0, 1.0)
+    assert report.pass_at_k[1] == report.success
+    assert report.success.low < 0.9
+    assert report.settings["env"]["kwargs"]["split"] == "eval"
+    assert report.agents["summarizer"].empty == 0.0 and report.agents["elaborator"].replies == 30
+    assert "1.000 [0.878, 1.000]" in str(report)
+
+
+def test_tasks_come_from_the_head_and_a_longer_run_begins_with_the_shorter():
+    short = evaluate(ENV, "random", episodes=6, samples=3)
+    long = evaluate(ENV, "random", episodes=30, samples=3, batch_size=7)
+    heads = [make(ENV, split="eval").tasks[i].id for i in range(2)]
+    assert [record.key for record in short.records] == [(t, n) for t in sorted(heads) for n in range(3)]
+    found = {record.key: (record.seed, record.turns) for record in long.records}
+    assert all(found[record.key] == (record.seed, record.turns) for record in short.records)
+    assert len({record.seed for record in long.records}) == 30
+
+
+def test_a_second_run_is_equal_and_another_seed_is_not():
+    draws = per_prompt(str.upper)
+    assert stable(evaluate(ENV, "random", k=(1, 2))) == stable(evaluate(ENV, "random", k=(1, 2)))
+    assert stable(evaluate(ENV, Flaky())) == stable(evaluate(ENV, Flaky()))
+    assert evaluate(ENV, "random").reward != evaluate(ENV, "random", seed=1).reward
+    assert evaluate(ENV, draws).reward.mean == pytest.approx(0.3679, abs=1e-4)
+
+
+def test_no_two_calls_of_a_policy_share_their_draws():
+    report = evaluate(make(ENV, split="eval[:20]", max_turns=2), Flaky(), batch_size=4, protocol="discussion")
+    drawn = [
+        text[-17:]
+        for record in report.records
+        for turn in record.turns
+        for text in (*turn.replies.values(), *turn.drafts.values())
+    ]
+    assert len(set(drawn)) == len(drawn) == 20 * 2 * 4
+
+
+def test_policies_by_list_and_by_dict():
+    by_list = evaluate(ENV, ["empty", "echo"], episodes=4)
+    by_dict = evaluate(ENV, {"elaborator": "echo", "summarizer": "empty"}, episodes=4)
+    assert stable(by_list) == stable(by_dict)
+    assert by_list.agents["summarizer"].empty == 1.0 and by_list.agents["elaborator"].empty == 0.0
+
+
+def test_different_policies_answer_at_once():
+    meeting = threading.Barrier(2, timeout=20)
+
+    class Meets:
+        def act(self, prompts, agent, rng):
+            meeting.wait()
+            return ["x"] * len(prompts)
+
+    assert len(evaluate(ENV, [Meets(), Meets()], episodes=4).records) == 4
+
+
+def test_a_policy_is_asked_once_an_agent_turn_and_batch():
+    calls = []
+
+    class Counts:
+        def act(self, prompts, agent, rng):
+            calls.append((agent, len(prompts)))
+            return ["x"] * len(prompts)
+
+    evaluate(make(ENV, split="eval[:5]", max_turns=2), Counts(), batch_size=3)
+    assert calls == [(a, n) for n in (3, 2) for _ in range(2) for a in ("summarizer", "elaborator")]
+
+
+@dataclass(frozen=True)
+class Rated(TurnTaking):
+    """One turn; success is left to a coin of the task, ratios to pooled counts."""
+
+    max_turns: int = 1
+    metrics = ("success", "hits_num", "hits_den", "odd_num")
+
+    def advance(self, state, actions):
+        size = float(len(actions["asker"]))
+        metrics = {"success": float(size > 32), "hits_num": size, "hits_den": 2 * size + 2, "odd_num": 1.0}
+        own = {"own": dict.fromkeys(self.agents, 1.0)}
+        return Step(state, Score({"length": size / 100, "bonus": 0.0}, metrics, own), True)
+
+
+def test_ratios_are_pooled_and_pass_at_k_is_counted():
+    report = evaluate(TextEnv(TextGame(Rated()), TaskSet(ROWS)), "random", k=(1, 5), samples=8)
+    sizes = [len(record.turns[0].replies["asker"]) for record in report.records]
+    assert len(sizes) == 40
+    assert report.metrics["hits"] == pytest.approx(sum(sizes) / (2 * sum(sizes) + 80))
+    assert report.metrics["odd_num"] == 1.0
+    assert report.pass_at_k[1].mean == pytest.approx(sum(s > 32 for s in sizes) / 40)
+    assert report.pass_at_k[5].mean > report.pass_at_k[1].mean
+    assert report.pass_at_k[5].low < report.pass_at_k[5].mean
+
+
+def test_format_rates_by_agent():
+    env = make(ENV, split="eval[:4]", max_action_chars=5)
+    report = evaluate(env, [per_prompt(lambda p: "abcdefgh\ud800"), per_prompt(lambda p: " \ud800"[: len(p) % 3])])
+    assert report.agents["summarizer"].cut == 1.0 and report.agents["summarizer"].replaced == 0.0
+    assert report.agents["summarizer"].metrics == {"characters": 5.0}
+    assert 0.0 < report.agents["elaborator"].replaced + report.agents["elaborator"].empty <= 1.0
+    json.dumps(report.to_json(), allow_nan=False)
+
+
+def test_a_failed_episode_is_no_score_and_is_counted():
+    env = make(ENV, split="eval[:6]")
+    word = env.tasks[2].fields["topic"]
+    report = evaluate(env, Flaky(word), samples=2)
+    assert (len(report.records), len(report.failed)) == (10, 2)
+    assert {record.task for record in report.failed} == {env.tasks[2].id}
+    assert "the server is gone" in report.failed[0].error
+    without = [record.reward for record in report.records]
+    assert report.reward.mean == pytest.approx(sum(without) / 10)
+    assert report.to_json()["failures"] == [report.failed[0].error]
+
+
+def test_a_failing_scenario_loses_its_episode_only():
+    env = TextEnv(TextGame(Counting(fail="each")), TaskSet(ROWS))
+    report = evaluate(env, per_prompt(lambda prompt: "boom" if "Prompt 3" in prompt else "x"), batch_size=5)
+    assert [record.task for record in report.failed] == ["row3"]
+    assert "the worker is gone" in report.failed[0].error and len(report.records) == 4
+    assert report.pass_at_k == {} and report.success is None
+
+
+def test_nothing_finished_is_no_number():
+    report = evaluate(make(ENV, split="eval[:3]"), Flaky("Write"))
+    assert report.reward is None and report.success is None and report.seconds is None
+    assert "failed" in str(report) and json.dumps(report.to_json())
+
+
+def test_an_outer_limit_of_turns_ends_episodes():
+    env = turn_taking_env()
+    env.max_cycles = 2
+    assert {len(record.turns) for record in evaluate(env, "echo").records} == {2}
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"episodes": 7, "samples": 2}, "play 6 or 8"),
+        ({"episodes": 31}, "has 30"),
+        ({"episodes": 0}, "episodes"),
+        ({"k": (1, 5), "samples": 3}, "pass@5"),
+        ({"k": (0,)}, "k=0"),
+        ({"samples": 0}, "samples"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"policies": ["echo"]}, "1 policies for 2 agents"),
+        ({"policies": {"summariser": "echo", "elaborator": "echo"}}, "Did you mean 'summarizer'"),
+        ({"policies": {"summarizer": "echo"}}, "elaborator"),
+        ({"policies": str.upper}, "policies"),
+        ({"policies": [str.upper, "echo"]}, "per_prompt"),
+        ({"env": "writing/lenght_ratio"}, "length_ratio"),
+        ({"env": 3}, "int"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_anything_is_played(given, named, tmp_path):
+    arguments = {"env": ENV, "policies": "echo", **given}
+    with pytest.raises((OptionError, LookupError), match=named):
+        evaluate(arguments.pop("env"), arguments.pop("policies"), **arguments, out=tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+
+
+def test_pass_at_k_needs_a_success_metric():
+    assert evaluate(turn_taking_env(), "echo").pass_at_k == {}
+    with pytest.raises(OptionError, match="success"):
+        evaluate(turn_taking_env(), "echo", k=(1, 2))
+
+
+def test_the_folder_holds_config_episodes_and_summary(tmp_path):
+    report = evaluate(ENV, "random", k=(1, 2), out=tmp_path / "a" / "b")
+    assert report.folder == tmp_path / "a" / "b"
+    assert sorted(os.listdir(report.folder)) == [".lock", "config.yaml", "episodes.jsonl", "summary.json"]
+    assert json.loads((report.folder / "summary.json").read_text()) == report.to_json()
+    assert yaml.safe_load((report.folder / "config.yaml").read_text()) == report.settings
+    assert len(lines(report.folder)) == 60
+    again = summarise(read_settings(report.folder), read_episodes(report.folder), report.folder)
+    assert again == report
+
+
+def test_a_finished_folder_is_only_read(tmp_path):
+    policy = Flaky()
+    first = evaluate(ENV, policy, out=tmp_path)
+    asked = policy.asked
+    assert evaluate(ENV, policy, out=tmp_path) == first
+    assert policy.asked == asked
+
+
+def test_good_episodes_are_kept_and_failed_ones_are_played_again(tmp_path):
+    env = make(ENV, split="eval[:8]")
+    policy = Flaky(env.tasks[1].fields["topic"], env.tasks[5].fields["topic"])
+    first = evaluate(env, policy, out=tmp_path)
+    assert len(first.failed) == 2 and len(lines(tmp_path)) == 8
+    kept = {record.key: record.turns for record in first.records}
+    policy.words, policy.asked = (), 0
+    second = evaluate(env, policy, out=tmp_path)
+    assert policy.asked == 4
+    assert len(second.failed) == 0 and len(second.records) == len(lines(tmp_path)) == 8
+    assert all(r.turns == kept[r.key] for r in second.records if r.key in kept)
+
+
+def test_a_torn_line_is_an_episode_not_finished(tmp_path):
+    whole = evaluate(ENV, "random", out=tmp_path)
+    file = tmp_path / "episodes.jsonl"
+    file.write_bytes(file.read_bytes()[:-40])
+    assert stable(evaluate(ENV, "random", out=tmp_path)) == stable(whole)
+    assert len(lines(tmp_path)) == 30
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda a: a | {"seed": 1}, "seed: 0 there, 1 here"),
+        (lambda a: a | {"policies": "echo"}, "policies.summarizer: 'random' there"),
+        (lambda a: a | {"protocol": "pipeline"}, "protocol"),
+        (lambda a: a | {"episodes": 10}, "episodes: 4 there, 10 here"),
+        (lambda a: a | {"env": make(ENV, split="eval", roles=True)}, "env.rules.roles"),
+        (lambda a: a | {"env": make(ENV, tasks=[{"prompt": str(i)} for i in range(9)])}, "tasks_sha256"),
+    ],
+)
+def test_a_folder_of_other_settings_is_refused_and_left_alone(tmp_path, change, named):
+    arguments = {"env": ENV, "policies": "random", "episodes": 4}
+    evaluate(arguments["env"], arguments["policies"], episodes=4, out=tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    changed = change(arguments)
+    with pytest.raises(OptionError, match=named):
+        evaluate(changed.pop("env"), changed.pop("policies"), **changed, out=tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_k_and_batch_size_may_change_when_a_run_goes_on(tmp_path):
+    evaluate(ENV, "random", samples=4, episodes=40, out=tmp_path)
+    assert set(evaluate(ENV, "random", samples=4, episodes=40, k=(1, 4), batch_size=5, out=tmp_path).pass_at_k) == {
+        1,
+        4,
+    }
+
+
+def test_damage_is_named_with_its_line(tmp_path):
+    evaluate(ENV, "random", episodes=4, out=tmp_path)
+    file = tmp_path / "episodes.jsonl"
+    good = file.read_bytes().splitlines(keepends=True)
+    for bad, named in ((b"{}\n", "line 2"), (b"nonsense\n", "line 2"), (good[0], "line 2 holds task")):
+        file.write_bytes(good[0] + bad + good[2])
+        with pytest.raises(OptionError, match=named):
+            evaluate(ENV, "random", episodes=4, out=tmp_path)
+    (tmp_path / "config.yaml").unlink()
+    with pytest.raises(OptionError, match=r"without config\.yaml"):
+        evaluate(ENV, "random", episodes=4, out=tmp_path)
+    with pytest.raises(OptionError, match="out="):
+        evaluate(ENV, "random", episodes=4, out=file)
+
+
+def test_one_writer_a_folder(tmp_path):
+    started, go = threading.Event(), threading.Event()
+
+    class Waits:
+        def act(self, prompts, agent, rng):
+            started.set()
+            assert go.wait(60)
+            return ["x"] * len(prompts)
+
+    thread = threading.Thread(target=evaluate, args=(ENV, Waits()), kwargs={"out": tmp_path})
+    thread.start()
+    try:
+        assert started.wait(60)
+        with pytest.raises(OptionError, match="of this process"):
+            evaluate(ENV, Waits(), out=tmp_path)
+        code = f"from comlrl_envs.evaluation import evaluate; evaluate({ENV!r}, 'echo', out={str(tmp_path)!r})"
+        other = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert "Another process writes" in other.stderr
+    finally:
+        go.set()
+        thread.join(60)
+    assert len(lines(tmp_path)) == 30
+    evaluate(ENV, Waits(), out=tmp_path)
+
+
+def test_settings_are_described_without_addresses():
+    class Thing:
+        pass
+
+    described = describe(
+        {"f": str.upper, "c": Thing, "o": Thing(), "rows": [{"a": i} for i in range(30)], "p": Path("x")}
+    )
+    assert "0x" not in repr(described)
+    assert described["rows"]["length"] == 30 and described["p"] == "x"
+    assert describe([{"a": 1}]) == [{"a": 1}]
+    yaml.safe_dump(described)
+
+
+def killed(arguments, folder, after):
+    """Start the command, kill it by SIGKILL once ``after`` lines are there; returns how many there are."""
+    process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    file = folder / "episodes.jsonl"
+    limit = time.monotonic() + 120
+    while time.monotonic() < limit and process.poll() is None:
+        if file.exists() and file.read_bytes().count(b"\n") >= after:
+            break
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_no_episode_is_lost_or_doubled(tmp_path):
+    code = (
+        "from comlrl_envs.evaluation import evaluate\n"
+        f"evaluate({ENV!r}, 'random', samples=40, batch_size=3, out={str(tmp_path)!r})"
+    )
+    seen = [0]
+    for after in (0, 1, 200, 400, 700):
+        seen.append(killed([sys.executable, "-c", code], tmp_path, after))
+        good = read_episodes(tmp_path) if (tmp_path / "config.yaml").exists() else []
+        assert len({record.key for record in good}) == len(good)
+        assert seen[-1] >= seen[-2]
+    assert 700 <= seen[-1] < 1200
+    again = evaluate(ENV, "random", samples=40, batch_size=3, out=tmp_path)
+    assert len(again.records) == len(lines(tmp_path)) == 1200
+    assert stable(again) == stable(evaluate(ENV, "random", samples=40))
+
+
+@pytest.mark.slow
+def test_a_client_killed_half_way_goes_on_with_32_requests_in_flight(tmp_path, monkeypatch):
+    pytest.importorskip("openai")
+    key = "sk-canary-resume"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(says("abc", seconds=0.2)) as server:
+        command = [
+            sys.executable, "-m", "comlrl_envs", "eval", ENV, "--policies", f"openai:stub?base_url={server.url}",
+            "--samples", "8", "--out", str(tmp_path / "run"),
+        ]  # fmt: skip
+        done = killed(command, tmp_path / "run", 64)
+        assert 64 <= done < 240
+        assert server.most_flying == 32
+        before = {r.key: r for r in read_episodes(tmp_path / "run")}
+        asked = len(server.bodies)
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+        assert ran.returncode == 0, ran.stderr
+        after = {r.key: r for r in read_episodes(tmp_path / "run")}
+        # Only what was not finished was asked for again, two requests an episode.
+        assert len(server.bodies) - asked == 2 * (240 - done)
+    assert len(after) == len(lines(tmp_path / "run")) == 240
+    assert all(after[name] == record for name, record in before.items())
+    texts = [ran.stdout, ran.stderr, *(p.read_text(encoding="utf-8") for p in (tmp_path / "run").iterdir())]
+    assert not [text for text in texts if key in text]
+    assert "tokens" in ran.stdout
+
+
+def test_a_refused_key_stops_the_run_and_keeps_what_is_finished(tmp_path, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-credit")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    def rule(handler, body, number):
+        if number < 20:
+            says("abc")(handler, body, number)
+        else:
+            handler.send({"error": {"message": "no credit for sk-canary-credit"}}, 402)
+
+    with serving(rule) as server:
+        with pytest.raises(OptionError, match="credit") as caught:
+            evaluate(ENV, f"openai:stub?base_url={server.url}", out=tmp_path, batch_size=5)
+        assert len(server.bodies) < 32
+        assert "canary" not in str(caught.value)
+        assert len(lines(tmp_path)) == 10
+        server.rule = says("abc")
+        report = evaluate(ENV, f"openai:stub?base_url={server.url}&timeout=9", out=tmp_path, batch_size=5)
+    assert len(report.records) == 30 and report.completion_tokens == 6
+    assert report.settings["policies"]["summarizer"]["base_url"] == server.url
+    assert report.settings["policies"]["summarizer"]["key_variable"] == "OPENAI_API_KEY"
+
+
+def test_garbage_time_outs_and_resets_are_failures_with_their_reasons(tmp_path, monkeypatch):
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-garbage")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    def rule(handler, body, number):
+        topic = body["messages"][0]["content"]
+        if topic == f"Write about {topics[0]}.":
+            handler.send("<html>sk-canary-garbage")
+        elif topic == f"Write about {topics[1]}.":
+            time.sleep(1.0)
+            handler.send("late")
+        elif topic == f"Write about {topics[2]}.":
+            handler.hang_up()
+        else:
+            says("")(handler, body, number)
+
+    env = make(ENV, split="eval[:5]")
+    topics = [env.tasks[i].fields["topic"] for i in range(3)]
+    with serving(rule) as server:
+        policy = f"openai:stub?base_url={server.url}&timeout=0.5&max_retries=0"
+        report = evaluate(env, policy, out=tmp_path)
+    reasons = {record.task: record.error for record in report.failed}
+    assert len(report.records) == 2 and report.reward.mean == 0.0
+    assert [any(word in reasons[env.tasks[i].id] for word in words) for i, words in enumerate(
+        [("no JSON",), ("time-out",), ("no connection", "broke off")]
+    )] == [True] * 3  # fmt: skip
+    assert "canary" not in (tmp_path / "episodes.jsonl").read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_does_not_keep_the_folder(tmp_path):
+    children = []
+
+    class Forks:
+        def act(self, prompts, agent, rng):
+            child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(20,), daemon=True)
+            child.start()
+            children.append(child)
+            return ["x"] * len(prompts)
+
+    code = (
+        "import sys, pathlib\n"
+        "from comlrl_envs.evaluation.results import ResultsFolder, read_settings\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "with ResultsFolder(path, read_settings(path)) as folder:\n"
+        "    print(len(folder.records))\n"
+    )
+    try:
+        evaluate(ENV, Forks(), out=tmp_path)
+        assert any(child.is_alive() for child in children)
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert ran.stdout.strip() == "30", ran.stderr
+    finally:
+        for child in children:
+            child.kill()

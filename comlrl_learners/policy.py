@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from comlrl_envs.errors import closest
@@ -192,9 +193,11 @@ class LLMPolicy:
             completions.extend(self._generate_chunk(requests[start : start + rows]))
         return completions
 
-    def logprobs(self, completions: Sequence[Completion], *, entropy: bool = False) -> TokenLogprobs:
+    def logprobs(
+        self, completions: Sequence[Completion], *, entropy: bool = False, head: nn.Module | None = None
+    ) -> TokenLogprobs:
         """Log-probs of completions under this policy's sampling temperature; see `sequence_logprobs`."""
-        return sequence_logprobs(self.backbone, completions, self.sampling, entropy=entropy)
+        return sequence_logprobs(self.backbone, completions, self.sampling, entropy=entropy, head=head)
 
     def act(self, prompts: Sequence[str], agent: str, rng: np.random.Generator) -> list[str]:
         """Replies to plain prompts: the policy protocol of the environments' own tools."""

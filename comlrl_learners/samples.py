@@ -44,6 +44,10 @@ class TokenSample:
     completion: Completion
     advantage: float
     reference_logprobs: tuple[float, ...] | None = None
+    value_target: float = 0.0
+    """What a value head on the policy is to say about the prompt."""
+    old_value: float = 0.0
+    """What it said at sampling."""
 
     def __post_init__(self) -> None:
         """Hold reference log-probs to the completion's length."""

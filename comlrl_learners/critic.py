@@ -1,0 +1,104 @@
+"""Critics: a value head on a language model's last hidden state, on the policy itself or on a model of its own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+
+from comlrl_envs.seeding import derive
+from comlrl_learners.policy import LLMPolicy
+from comlrl_learners.samples import Prompt
+
+
+class ValueHead(nn.Module):
+    """One number per hidden state: linear, or linear-tanh-linear.
+
+    Args:
+        width: Size of the hidden states.
+        hidden: Size of the layer between, or None for a linear head.
+        seed: Decides the start: weights from N(0, 0.02), biases 0.
+    """
+
+    def __init__(self, width: int, hidden: int | None = None, seed: int = 0) -> None:
+        super().__init__()
+        self.hidden = hidden
+        sizes = [width, 1] if hidden is None else [width, hidden, 1]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
+        generator = torch.Generator().manual_seed(derive("value head", seed) % 2**63)
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if name.endswith("weight"):
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.02)
+                else:
+                    parameter.zero_()
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Values (rows,) of hidden states (rows, width)."""
+        hidden = hidden.to(next(self.parameters()).dtype)
+        for layer in self.layers[:-1]:
+            hidden = torch.tanh(layer(hidden))
+        value: Tensor = self.layers[-1](hidden)
+        return value[:, 0]
+
+
+class Critic:
+    """A value head and the model that it reads.
+
+    Args:
+        policy: Model and tokenizer; what it would write is of no interest.
+        head: The head.
+
+    Attributes:
+        policy: As given.
+        head: As given.
+    """
+
+    def __init__(self, policy: LLMPolicy, head: ValueHead) -> None:
+        self.policy, self.head = policy, head
+
+    def values(self, prompts: Sequence[Prompt]) -> Tensor:
+        """Values (n,) read at the last token of each prompt, with gradient unless it is switched off."""
+        backbone = self.policy.backbone
+        with backbone.hidden_states() as seen:
+            backbone.read_prompts([prompt.ids for prompt in prompts], DynamicCache())
+        value: Tensor = self.head(seen[0][:, -1])
+        return value
+
+    @torch.no_grad()
+    def estimates(self, prompts: Iterable[Prompt], token_budget: int) -> dict[tuple[int, ...], float]:
+        """The value of each distinct prompt, by its token ids."""
+        found: dict[tuple[int, ...], float] = {}
+        for part in in_microbatches({prompt.ids: prompt for prompt in prompts}.values(), token_budget):
+            found.update(zip([prompt.ids for prompt in part], self.values(part).tolist(), strict=True))
+        return found
+
+
+def head_for(policy: LLMPolicy, hidden: int | None, seed: int) -> ValueHead:
+    """A fresh head that fits a policy's hidden states, where the policy lies."""
+    width = int(policy.backbone.output_layer.weight.shape[-1])
+    dtype = torch.float64 if policy.model.dtype == torch.float64 else torch.float32
+    return ValueHead(width, hidden, seed).to(policy.backbone.device, dtype)
+
+
+def in_microbatches(prompts: Iterable[Prompt], token_budget: int) -> list[list[Prompt]]:
+    """Prompts in order of length, cut into parts of at most `token_budget` padded tokens (one prompt at least)."""
+    parts: list[list[Prompt]] = []
+    for prompt in sorted(prompts, key=lambda prompt: (len(prompt.ids), prompt.ids)):
+        if not parts or (len(parts[-1]) + 1) * len(prompt.ids) > token_budget:
+            parts.append([])
+        parts[-1].append(prompt)
+    return parts
+
+
+def explained_variance(values: Sequence[float], targets: Sequence[float]) -> float:
+    """Share of the targets' variance that the values explain: 1 is perfect, 0 is no better than their mean."""
+    mean = math.fsum(targets) / len(targets)
+    total = math.fsum((target - mean) ** 2 for target in targets)
+    left = [target - value for target, value in zip(targets, values, strict=True)]
+    centre = math.fsum(left) / len(left)
+    return 1 - math.fsum((error - centre) ** 2 for error in left) / total if total > 0 else 0.0

@@ -19,6 +19,8 @@ ALGORITHMS = {
     "mareinforce": "MAREINFORCETrainer",
     "marloo": "MARLOOTrainer",
     "maremax": "MAReMaxTrainer",
+    "iac": "IACTrainer",
+    "maac": "MAACTrainer",
 }
 USAGE = """usage: comlrl-train ALGO --env ID|package.module:factory [--env.KEY VALUE ...] --policies MODEL [MODEL ...]
                     [--config run.yaml] [--seeds 0,1,2] [--KEY VALUE ...]

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
 from comlrl_envs.seeding import derive
-from comlrl_learners.policy import LLMPolicy
+from comlrl_learners.errors import ConfigError, PolicyError
+from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.samples import Prompt
+from comlrl_learners.team import PolicySources, build_team, frozen_copies
+
+CriticSources: TypeAlias = PolicySources
+
+
+class CriticSettings(Protocol):
+    """What building critics needs of a configuration."""
+
+    seed: int
+    dtype: str
+    device: str | None
+    value_head_hidden: int | None
 
 
 class ValueHead(nn.Module):
@@ -83,6 +97,50 @@ def head_for(policy: LLMPolicy, hidden: int | None, seed: int) -> ValueHead:
     width = int(policy.backbone.output_layer.weight.shape[-1])
     dtype = torch.float64 if policy.model.dtype == torch.float64 else torch.float32
     return ValueHead(width, hidden, seed).to(policy.backbone.device, dtype)
+
+
+def critics_on_actors(team: Mapping[str, LLMPolicy], hidden: int | None, seed: int) -> dict[str, Critic]:
+    """A head on each distinct policy; agents that share a policy share its critic."""
+    built: dict[str, Critic] = {}
+    for policy, agents in distinct_policies(team):
+        critic = Critic(policy, head_for(policy, hidden, derive("critic", seed, agents[0])))
+        built.update(dict.fromkeys(agents, critic))
+    return {agent: built[agent] for agent in team}
+
+
+def build_critics(
+    sources: CriticSources | None, team: Mapping[str, LLMPolicy], config: CriticSettings, *, shared: bool
+) -> dict[str, Critic]:
+    """Critics with models of their own.
+
+    Args:
+        sources: Like `policies=`: names, folders, hub ids or loaded policies; None copies each actor's start.
+        team: The actors.
+        config: Seed, head, dtype and device of what is loaded.
+        shared: One critic for all agents: `sources` then is a single entry.
+
+    Raises:
+        ConfigError: A list or dict was given for the one shared critic.
+        PolicyError: A source cannot be loaded, or is one of the actors themselves.
+    """
+    agents = list(team)
+    if shared and isinstance(sources, (list, tuple, Mapping)):
+        raise ConfigError(f"critics= has {len(sources)} entries, and this algorithm has one critic for all. Give one.")
+    owners = agents[:1] if shared else agents
+    if sources is None:
+        models = frozen_copies({agent: team[agent] for agent in owners}, sampled_from=team)
+        for policy in models.values():
+            policy.model.requires_grad_(True)
+    else:
+        models = build_team(sources, owners, team[owners[0]].sampling, dtype=config.dtype, device=config.device)
+    for agent, policy in models.items():
+        if any(policy.model is actor.model for actor in team.values()):
+            raise PolicyError(f"The critic of {agent} is one of the team's own models. Load a copy, or leave it out.")
+    built: dict[str, Critic] = {}
+    for policy, served in distinct_policies(models):
+        head = head_for(policy, config.value_head_hidden, derive("critic", config.seed, served[0]))
+        built.update(dict.fromkeys(served, Critic(policy, head)))
+    return {agent: built[owners[0] if shared else agent] for agent in agents}
 
 
 def in_microbatches(prompts: Iterable[Prompt], token_budget: int) -> list[list[Prompt]]:

@@ -127,6 +127,7 @@ class Trainer(Generic[ConfigT]):
         config: ConfigT | None = None,
         eval_env: EnvSource | None = None,
         references: PolicySources | None = None,
+        critics: PolicySources | None = None,
     ) -> None:
         """Open the games, load the team.
 
@@ -136,6 +137,7 @@ class Trainer(Generic[ConfigT]):
             config: The settings.
             eval_env: Where to evaluate; by default the eval split of `env`'s id, or a stranger's held-out seeds.
             references: Policies of the KL term; by default frozen copies of the team as given.
+            critics: Models of critics, for algorithms that have separate ones; by default copies of the actors' start.
 
         Raises:
             ConfigError: The settings do not fit each other or the environment.
@@ -164,7 +166,7 @@ class Trainer(Generic[ConfigT]):
         self.references = self._build_references(references)
         workers = len(distinct_policies(self.team)) if config.agent_threads else 1
         self._executor: Executor | None = ThreadPoolExecutor(workers) if workers > 1 else None
-        self.algorithm = self.algorithm_class(config, self.playground.game, self.team, self.references, self._executor)
+        self.algorithm = self._build_algorithm(critics)
         self.rounds = 0
         self.env_steps = 0
         self._described: dict[str, Any] = {
@@ -294,6 +296,11 @@ class Trainer(Generic[ConfigT]):
     def _row(self, kind: str, metrics: Mapping[str, float]) -> dict[str, float]:
         named = {f"{kind}/{name}": value for name, value in metrics.items()}
         return {"round": self.rounds, "env_step": self.env_steps, **named}
+
+    def _build_algorithm(self, critics: PolicySources | None) -> Algorithm:
+        if critics is not None:
+            raise ConfigError(f"critics= was given, and {self.name} has none. Leave it out, or train with iac or maac.")
+        return self.algorithm_class(self.config, self.playground.game, self.team, self.references, self._executor)
 
     def _build_references(self, given: PolicySources | None) -> dict[str, LLMPolicy] | None:
         wanted = vars(self.config).get("kl_coef", 0.0) > 0

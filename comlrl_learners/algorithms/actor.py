@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from comlrl_learners.samples import Completion, TokenSample
 from comlrl_learners.team import refuse_shared_weights
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
@@ -87,6 +88,23 @@ class ActorConfig(TrainerConfig):
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class SharedValues:
+    """Value heads on the policies themselves.
+
+    Attributes:
+        heads: By agent; agents that share a policy share its head.
+        coef: Weight of the value loss beside the actor's.
+        clip_range: See `losses.value_loss`.
+        learning_rate: Peak learning rate of the heads; None takes the actors'.
+    """
+
+    heads: Mapping[str, ValueHead]
+    coef: float = 0.5
+    clip_range: float | None = None
+    learning_rate: float | None = None
+
+
 class Actors:
     """The team's policies, each with its optimizer.
 
@@ -94,9 +112,7 @@ class Actors:
         config: The loss.
         team: One policy per agent.
         executor: Works on distinct policies side by side.
-        heads: Value heads that sit on policies, by agent: their loss joins that of the actor, in one forward.
-        value_coef: Weight of that loss.
-        value_clip: Bound on how far a value may move from the one at sampling before its loss stops improving.
+        values: Value heads that sit on policies: their loss joins that of the actor, in one forward.
 
     Raises:
         ConfigError: A policy's sampling explores nothing or does not fit the loss.
@@ -108,12 +124,10 @@ class Actors:
         config: ActorConfig,
         team: Mapping[str, LLMPolicy],
         executor: Executor | None,
-        heads: Mapping[str, ValueHead] | None = None,
-        value_coef: float = 0.0,
-        value_clip: float | None = None,
+        values: SharedValues | None = None,
     ) -> None:
         self.config, self.executor = config, executor
-        self.value_coef, self.value_clip = value_coef, value_clip
+        self.values = values or SharedValues({})
         refuse_shared_weights(team)
         for agent, policy in team.items():
             if policy.sampling.temperature == 0:
@@ -124,11 +138,13 @@ class Actors:
             if policy.sampling is not config.sampling:
                 config.check_sampling(policy.sampling.truncates, f"The policy of {agent}")
         self.policies = distinct_policies(team)
-        self.heads = {id(policy): heads[agents[0]] for policy, agents in self.policies} if heads else {}
         self.optimizers = {
-            id(policy): WeightOptimizer(policy, agents, config, self.heads.get(id(policy)))
+            id(policy): WeightOptimizer(
+                policy, agents, config, self.values.heads.get(agents[0]), head_rate=self.values.learning_rate
+            )
             for policy, agents in self.policies
         }
+        self._heads = {id(team[agent]): head for agent, head in self.values.heads.items()}
 
     def update(self, samples: Mapping[str, Sequence[TokenSample]], round_index: int, rate: float) -> dict[str, float]:
         """Take the optimizer steps of one round.
@@ -173,7 +189,7 @@ class Actors:
     def _backward(self, policy: LLMPolicy, minibatch: Sequence[TokenSample]) -> float:
         """Accumulate the gradient of the mean loss over a minibatch; returns that loss."""
         config = self.config
-        other_terms = config.entropy_coef > 0 or self._loss_kl or id(policy) in self.heads
+        other_terms = config.entropy_coef > 0 or self._loss_kl or id(policy) in self._heads
         # A sample of advantage 0 adds nothing to the gradient; it still counts in the mean.
         weighed = minibatch if other_terms else [sample for sample in minibatch if sample.advantage != 0]
         total = 0.0
@@ -191,7 +207,7 @@ class Actors:
 
     def sample_losses(self, policy: LLMPolicy, samples: Sequence[TokenSample]) -> Tensor:
         """The loss of each sample, (B,), with gradient; a minibatch's loss is their mean."""
-        config, head = self.config, self.heads.get(id(policy))
+        config, head = self.config, self._heads.get(id(policy))
         constant = policy.sampling.max_new_tokens
         now = policy.logprobs([sample.completion for sample in samples], entropy=config.entropy_coef > 0, head=head)
         advantages = now.logprobs.new_tensor([sample.advantage for sample in samples])
@@ -219,13 +235,11 @@ class Actors:
         if now.values is not None:
             targets = now.values.new_tensor([sample.value_target for sample in samples])
             before = now.values.new_tensor([sample.old_value for sample in samples])
-            losses = losses + self.value_coef * value_loss(now.values, targets, before, self.value_clip)
+            losses = losses + self.values.coef * value_loss(now.values, targets, before, self.values.clip_range)
         return losses
 
 
-def minibatches(
-    samples: Sequence[TokenSample], config: TrainerConfig, purpose: tuple[str | int, ...]
-) -> list[list[TokenSample]]:
+def minibatches(samples: Sequence[T], config: TrainerConfig, purpose: tuple[str | int, ...]) -> list[list[T]]:
     """`samples` cut into minibatches of `config.minibatch_size`, shuffled if there are several."""
     size = config.minibatch_size or max(1, len(samples))
     order = np.arange(len(samples))

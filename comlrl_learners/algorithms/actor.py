@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from comlrl_envs.seeding import rng
-from comlrl_learners.annotate import Sequences
+from comlrl_learners.annotate import References
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.critic import ValueHead
 from comlrl_learners.errors import ConfigError, NonFiniteError
@@ -31,7 +31,7 @@ from comlrl_learners.microbatches import plan
 from comlrl_learners.optimisation import WeightOptimizer
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.rollout import Node, run_each
-from comlrl_learners.samples import Completion, TokenSample
+from comlrl_learners.samples import TokenSample
 from comlrl_learners.team import refuse_shared_weights
 
 log = logging.getLogger(__name__)
@@ -226,7 +226,7 @@ class Actors:
                 constant,
             )
         if self._loss_kl:
-            reference = _padded([sample.reference_logprobs or () for sample in samples], now.logprobs)
+            reference = _padded([s.reference.logprobs if s.reference else () for s in samples], now.logprobs)
             kl = kl_k3(now.logprobs, reference, now.mask)
             losses = losses + config.kl_coef * over_tokens(kl, now.mask, config.loss_norm, constant)
         if now.entropy is not None:
@@ -248,24 +248,14 @@ def minibatches(samples: Sequence[T], config: TrainerConfig, purpose: tuple[str 
     return [[samples[i] for i in order[start : start + size]] for start in range(0, len(samples), size)]
 
 
-def penalised_rewards(config: ActorConfig, node: Node, agent: str, reference: Sequences | None) -> list[float]:
+def penalised_rewards(config: ActorConfig, node: Node, agent: str, reference: References | None) -> list[float]:
     """Rewards of a node's joint actions as one agent learns from them: scaled, shifted, less its KL penalty."""
     rewards = [config.reward_scale * edge.reward + config.reward_shift for edge in node.edges]
     if reference is None or config.kl_mode != "penalty" or agent not in node.acting:
         return rewards
     place = node.acting.index(agent)
-    kl = [
-        sequence_kl(completion, reference[completion.prompt.ids, completion.ids])
-        for completion in node.completions[agent]
-    ]
+    kl = [reference[completion.prompt.ids, completion.ids].kl for completion in node.completions[agent]]
     return [reward - config.kl_coef * kl[edge.index[place]] for reward, edge in zip(rewards, node.edges, strict=True)]
-
-
-def sequence_kl(completion: Completion, reference: Sequence[float]) -> float:
-    """Sum of the k3 estimate over a completion's tokens, in nats."""
-    differences = np.asarray(reference) - np.asarray(completion.logprobs)
-    with np.errstate(over="ignore"):  # a reference too far away gives infinity, which the loss refuses by name
-        return float(np.sum(np.expm1(differences) - differences))
 
 
 def writing_metrics(samples: Sequence[TokenSample]) -> dict[str, float]:
@@ -280,9 +270,9 @@ def writing_metrics(samples: Sequence[TokenSample]) -> dict[str, float]:
         "prompts_cut": float(np.mean([c.prompt.cut > 0 for c in completions])),
         "entropy": -math.fsum(value for c in completions for value in c.logprobs) / tokens,
     }
-    known = [(s.completion, s.reference_logprobs) for s in samples if s.reference_logprobs is not None]
+    known = [sample.reference for sample in samples if sample.reference is not None]
     if known:
-        metrics["reference_kl"] = math.fsum(sequence_kl(c, reference) for c, reference in known) / tokens
+        metrics["reference_kl"] = math.fsum(reference.kl for reference in known) / tokens
     return metrics
 
 

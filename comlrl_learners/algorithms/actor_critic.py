@@ -13,7 +13,7 @@ import numpy as np
 from comlrl_learners.advantages import batch_normalised
 from comlrl_learners.algorithms.actor import ActorConfig, Actors, SharedValues, penalised_rewards, writing_metrics
 from comlrl_learners.algorithms.critics import CriticSteps, ValueSample
-from comlrl_learners.annotate import Sequences, reference_logprobs
+from comlrl_learners.annotate import References, score_references
 from comlrl_learners.critic import Critic, explained_variance
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
@@ -132,9 +132,9 @@ class ActorCritic:
         """Play the visits, value every situation once, and form advantages and targets."""
         roots, stats = rollout(self.game, self.team, visits, self.plan, self.executor)
         nodes = [node for root in roots for node in root.subtree()]
-        known: dict[str, Sequences] = {}
+        known: dict[str, References] = {}
         if self.references is not None:
-            known = reference_logprobs(self.references, nodes, self.config.microbatch_tokens, self.executor)
+            known = score_references(self.references, self.team, nodes, self.config.microbatch_tokens, self.executor)
         started = time.perf_counter()
         batch = ActorCriticBatch(roots, {}, {}, stats, {})
         agents = list(self.team)
@@ -158,7 +158,7 @@ class ActorCritic:
         metrics.update(self.critic_steps.update(batch.values, round_index, rate))
         return {**metrics, "time/update_s": time.perf_counter() - started}
 
-    def _rewards(self, node: Node, served: Sequence[str], known: Mapping[str, Sequences]) -> list[float]:
+    def _rewards(self, node: Node, served: Sequence[str], known: Mapping[str, References]) -> list[float]:
         """Rewards of a node's joint actions, less the KL penalties of the agents whose critic judges it."""
         plain = penalised_rewards(self.config, node, served[0], None)
         rewards = list(plain)
@@ -168,7 +168,7 @@ class ActorCritic:
         return rewards
 
     def _samples(
-        self, agent: str, reading: Reading, judged: Mapping[int, Judgement], reference: Sequences | None
+        self, agent: str, reading: Reading, judged: Mapping[int, Judgement], reference: References | None
     ) -> list[TokenSample]:
         count = self.config.num_generations
         samples: list[TokenSample] = []

@@ -17,7 +17,7 @@ import numpy as np
 
 from comlrl_learners.advantages import AdvantageNorm, Baseline, batch_normalised, group_advantages, has_spread
 from comlrl_learners.algorithms.actor import ActorConfig, Actors, penalised_rewards, writing_metrics
-from comlrl_learners.annotate import Sequences, reference_logprobs
+from comlrl_learners.annotate import References, score_references
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
 from comlrl_learners.policy import LLMPolicy
@@ -91,9 +91,9 @@ class Reinforce:
         """Play the visits and turn them into training samples."""
         roots, stats = rollout(self.game, self.team, visits, self.plan, self.executor)
         nodes = [node for root in roots for node in root.subtree()]
-        known: dict[str, Sequences] = {}
+        known: dict[str, References] = {}
         if self.references is not None:
-            known = reference_logprobs(self.references, nodes, self.config.microbatch_tokens, self.executor)
+            known = score_references(self.references, self.team, nodes, self.config.microbatch_tokens, self.executor)
         samples: dict[str, list[TokenSample]] = {}
         metrics: dict[str, float] = {}
         for agent in self.team:
@@ -108,7 +108,9 @@ class Reinforce:
         metrics = self.actors.update(batch.samples, round_index, rate)
         return {**metrics, "time/update_s": time.perf_counter() - started}
 
-    def _groups(self, roots: Sequence[Node], agent: str, reference: Sequences | None) -> list[tuple[Node, list[float]]]:
+    def _groups(
+        self, roots: Sequence[Node], agent: str, reference: References | None
+    ) -> list[tuple[Node, list[float]]]:
         """Each node at which the agent acts, with the returns of its completions, children before parents."""
         config, means, groups = self.config, dict[int, float](), list[tuple[Node, list[float]]]()
         for node in reversed([node for root in roots for node in root.subtree()]):
@@ -125,7 +127,7 @@ class Reinforce:
         return groups[::-1]
 
     def _samples(
-        self, groups: Sequence[tuple[Node, list[float]]], agent: str, reference: Sequences | None
+        self, groups: Sequence[tuple[Node, list[float]]], agent: str, reference: References | None
     ) -> tuple[list[TokenSample], dict[str, float]]:
         if not groups:
             return [], {}

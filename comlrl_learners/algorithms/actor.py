@@ -11,10 +11,11 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from comlrl_envs.seeding import rng
 from comlrl_learners.annotate import References
+from comlrl_learners.checkpoint import Holdings
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.critic import ValueHead
 from comlrl_learners.errors import ConfigError, NonFiniteError
@@ -32,7 +33,7 @@ from comlrl_learners.optimisation import WeightOptimizer
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.rollout import Node, run_each
 from comlrl_learners.samples import TokenSample
-from comlrl_learners.team import refuse_shared_weights
+from comlrl_learners.team import folder_name, refuse_shared_weights
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -168,6 +169,18 @@ class Actors:
         for (_, agents), found in zip(self.policies, results, strict=True):
             metrics.update({f"{agent}/{name}": value for agent in agents for name, value in found.items()})
         return metrics
+
+    def holdings(self) -> Holdings:
+        """Policies, heads and their optimizers, by the first agent of each."""
+        modules: dict[str, nn.Module] = {}
+        optimizers: dict[str, WeightOptimizer] = {}
+        for policy, agents in self.policies:
+            name = folder_name(agents[0])
+            modules[f"policy-{name}"] = policy.model
+            optimizers[f"policy-{name}"] = self.optimizers[id(policy)]
+            if id(policy) in self._heads:
+                modules[f"head-{name}"] = self._heads[id(policy)]
+        return Holdings(modules, optimizers)
 
     def _update_policy(
         self, policy: LLMPolicy, agents: tuple[str, ...], samples: list[TokenSample], round_index: int

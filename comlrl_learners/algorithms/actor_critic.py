@@ -14,6 +14,7 @@ from comlrl_learners.advantages import batch_normalised
 from comlrl_learners.algorithms.actor import ActorConfig, Actors, SharedValues, penalised_rewards, writing_metrics
 from comlrl_learners.algorithms.critics import CriticSteps, ValueSample
 from comlrl_learners.annotate import References, score_references
+from comlrl_learners.checkpoint import Holdings
 from comlrl_learners.critic import Critic, explained_variance
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
@@ -157,6 +158,11 @@ class ActorCritic:
         metrics = self.actors.update(batch.samples, round_index, rate)
         metrics.update(self.critic_steps.update(batch.values, round_index, rate))
         return {**metrics, "time/update_s": time.perf_counter() - started}
+
+    def holdings(self) -> Holdings:
+        """What learning changes."""
+        actors, critics = self.actors.holdings(), self.critic_steps.holdings()
+        return Holdings({**actors.modules, **critics.modules}, {**actors.optimizers, **critics.optimizers})
 
     def _rewards(self, node: Node, served: Sequence[str], known: Mapping[str, References]) -> list[float]:
         """Rewards of a node's joint actions, less the KL penalties of the agents whose critic judges it."""

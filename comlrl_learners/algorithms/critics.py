@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from comlrl_learners.algorithms.actor import minibatches
+from comlrl_learners.checkpoint import Holdings
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.critic import Critic, in_microbatches
 from comlrl_learners.errors import NonFiniteError
@@ -18,6 +19,7 @@ from comlrl_learners.losses import value_loss
 from comlrl_learners.optimisation import WeightOptimizer
 from comlrl_learners.rollout import run_each
 from comlrl_learners.samples import Prompt
+from comlrl_learners.team import folder_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,16 @@ class CriticSteps:
             for (_, agents), loss in zip(self.critics, results, strict=True)
             for agent in agents
         }
+
+    def holdings(self) -> Holdings:
+        """Critics' models, heads and optimizers, by the first agent of each."""
+        modules: dict[str, nn.Module] = {}
+        optimizers: dict[str, WeightOptimizer] = {}
+        for critic, agents in self.critics:
+            name = folder_name(agents[0])
+            modules[f"critic-{name}"], modules[f"critic-head-{name}"] = critic.policy.model, critic.head
+            optimizers[f"critic-{name}"] = self.optimizers[id(critic)]
+        return Holdings(modules, optimizers)
 
     def _update_critic(
         self, critic: Critic, agents: tuple[str, ...], samples: Sequence[ValueSample], round_index: int

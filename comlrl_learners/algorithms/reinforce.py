@@ -18,6 +18,7 @@ import numpy as np
 from comlrl_learners.advantages import AdvantageNorm, Baseline, batch_normalised, group_advantages, has_spread
 from comlrl_learners.algorithms.actor import ActorConfig, Actors, penalised_rewards, writing_metrics
 from comlrl_learners.annotate import References, score_references
+from comlrl_learners.checkpoint import Holdings
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
 from comlrl_learners.policy import LLMPolicy
@@ -107,6 +108,10 @@ class Reinforce:
         started = time.perf_counter()
         metrics = self.actors.update(batch.samples, round_index, rate)
         return {**metrics, "time/update_s": time.perf_counter() - started}
+
+    def holdings(self) -> Holdings:
+        """What learning changes."""
+        return self.actors.holdings()
 
     def _groups(
         self, roots: Sequence[Node], agent: str, reference: References | None

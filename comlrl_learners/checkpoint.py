@@ -110,21 +110,20 @@ def read_checkpoint(place: Path, holdings: Holdings, facts: Mapping[str, Any]) -
     """
     try:
         state = json.loads((place / "state.json").read_text(encoding="utf-8"))
-        modules = {name: load_file(place / f"{name}.safetensors") for name in holdings.modules}
-        moments = {name: load_file(place / f"{name}.optimizer.safetensors") for name in holdings.optimizers}
-    except (OSError, ValueError, SafetensorError) as error:
-        raise ConfigError(
-            f"The checkpoint {str(place)!r} cannot be read ({error}). Resume from an older one."
-        ) from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(place, error) from error
     if state["format"] != FORMAT:
-        raise ConfigError(
-            f"The checkpoint {str(place)!r} has format {state['format']}, and this version reads {FORMAT}."
-        )
+        raise ConfigError(f"The checkpoint {str(place)!r} has format {state['format']}; this version reads {FORMAT}.")
     if changed := list(_differences(state["facts"], facts)):
         raise ConfigError(
             f"The checkpoint {str(place)!r} is of another run: {'; '.join(changed)}. Use what that run was started "
             "with, or start a new one."
         )
+    try:
+        modules = {name: load_file(place / f"{name}.safetensors") for name in holdings.modules}
+        moments = {name: load_file(place / f"{name}.optimizer.safetensors") for name in holdings.optimizers}
+    except (OSError, SafetensorError) as error:
+        raise _unreadable(place, error) from error
     for name, module in holdings.modules.items():
         _check_shapes(place / name, _tensors(module), modules[name])
     for name, module in holdings.modules.items():
@@ -154,6 +153,12 @@ def load_optimizer(optimizer: WeightOptimizer, tensors: Mapping[str, Tensor]) ->
         # AdamW counts its steps on the CPU; its moments lie where the weights do.
         value = tensor.clone() if name == "step" else tensor.to(parameter.device)
         optimizer.adam.state[parameter][name] = value
+
+
+def _unreadable(place: Path, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"The checkpoint {str(place)!r} cannot be read ({error}). Remove it to resume from an older one."
+    )
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:

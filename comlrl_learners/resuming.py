@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from comlrl_envs.evaluation.settings import task_digest
+from comlrl_envs.evaluation.settings import digest
+from comlrl_envs.tasks import Task
 from comlrl_learners.checkpoint import checkpoints
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import ConfigError
@@ -46,10 +47,15 @@ def run_facts(
         "algorithm": algorithm,
         "settings": settings,
         "env": {"id": playground.name, "options": plain(playground.options), "agents": list(playground.game.agents)},
-        "tasks": task_digest(playground.tasks[i] for i in range(len(playground.tasks))),
+        "tasks": digest(_task(playground.tasks[i]) for i in range(len(playground.tasks))),
         "schedule_horizon": None if config.schedule == "constant" else config.schedule_steps or horizon,
         "references": None if references is None else weight_digest(references),
     }
+
+
+def _task(task: Any) -> Any:
+    """A task as JSON values: its row, or of a stranger's environment its id, which holds the seed."""
+    return [task.id, dict(task.fields)] if isinstance(task, Task) else task.id
 
 
 def weight_digest(team: Mapping[str, LLMPolicy]) -> str:

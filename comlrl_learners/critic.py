@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import DynamicCache
 
@@ -15,7 +17,9 @@ from comlrl_envs.seeding import derive
 from comlrl_learners.errors import ConfigError, PolicyError
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.samples import Prompt
-from comlrl_learners.team import PolicySources, build_team, frozen_copies
+from comlrl_learners.team import PolicySources, build_team, frozen_copies, save_team, saved_team
+
+HEAD_FILE = "value_head.safetensors"
 
 CriticSources: TypeAlias = PolicySources
 
@@ -93,10 +97,37 @@ class Critic:
 
 
 def head_for(policy: LLMPolicy, hidden: int | None, seed: int) -> ValueHead:
-    """A fresh head that fits a policy's hidden states, where the policy lies."""
+    """The head that lies beside a loaded policy, or a fresh one that fits its hidden states.
+
+    Raises:
+        ConfigError: The head there has another shape.
+    """
     width = int(policy.backbone.output_layer.weight.shape[-1])
     dtype = torch.float64 if policy.model.dtype == torch.float64 else torch.float32
-    return ValueHead(width, hidden, seed).to(policy.backbone.device, dtype)
+    head = ValueHead(width, hidden, seed).to(policy.backbone.device, dtype)
+    saved = None if policy.folder is None else policy.folder / HEAD_FILE
+    if saved is not None and saved.is_file():
+        try:
+            head.load_state_dict(load_file(saved))
+        except RuntimeError as error:
+            raise ConfigError(
+                f"The value head {str(saved)!r} has another shape: set value_head_hidden as then."
+            ) from error
+    return head
+
+
+def save_head(head: ValueHead, folder: Path) -> None:
+    """Write a head into the folder of its policy."""
+    save_file({name: value.contiguous() for name, value in head.state_dict().items()}, folder / HEAD_FILE)
+
+
+def save_critics(critics: Mapping[str, Critic], team: Mapping[str, LLMPolicy], folder: Path) -> None:
+    """Beside a saved team: heads of its policies in their folders, critics with models of their own in `critics/`."""
+    separate = {agent: critic.policy for agent, critic in critics.items() if critic.policy is not team[agent]}
+    if separate:
+        save_team(separate, folder / "critics")
+    for agent, place in {**(saved_team(folder) or {}), **(saved_team(folder, "critics") or {})}.items():
+        save_head(critics[agent].head, place)
 
 
 def critics_on_actors(team: Mapping[str, LLMPolicy], hidden: int | None, seed: int) -> dict[str, Critic]:
@@ -132,6 +163,8 @@ def build_critics(
         for policy in models.values():
             policy.model.requires_grad_(True)
     else:
+        saved = saved_team(sources, "critics")
+        sources = sources if saved is None else {agent: saved[agent] for agent in owners}
         models = build_team(sources, owners, team[owners[0]].sampling, dtype=config.dtype, device=config.device)
     for agent, policy in models.items():
         if any(policy.model is actor.model for actor in team.values()):

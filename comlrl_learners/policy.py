@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from torch import nn
@@ -61,6 +62,7 @@ class LLMPolicy:
         sampling: The distribution of its completions.
         backbone: The model's calling conventions.
         max_prompt_tokens: Longest prompt in tokens, or None where the model has no bound.
+        folder: Where it was loaded from, or None.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class LLMPolicy:
         """
         self.model, self.tokenizer = model, tokenizer
         self.inherits_sampling = sampling is None
+        self.folder: Path | None = None
         self.backbone = Backbone(model, _eos_ids(model, tokenizer))
         half = (self.backbone.context or 512) // 2
         self.sampling = sampling or SamplingParams(max_new_tokens=min(SamplingParams().max_new_tokens, half))
@@ -136,7 +139,9 @@ class LLMPolicy:
         tokenizer = load_tokenizer(path)
         model = load_model(AutoModelForCausalLM, path, "causal language model", dtype=dtype)
         model.to(place)
-        return cls(model, tokenizer, sampling, max_prompt_tokens)
+        policy = cls(model, tokenizer, sampling, max_prompt_tokens)
+        policy.folder = Path(path)
+        return policy
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights and tokenizer so that `from_pretrained` opens them."""

@@ -78,6 +78,10 @@ class Algorithm(Protocol):
         """All that learning changes."""
         ...
 
+    def save(self, folder: Path) -> None:
+        """Write what it trained besides the team into the folder of the saved team."""
+        ...
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -259,10 +263,10 @@ class Trainer(Generic[ConfigT]):
     def _schedule(self) -> Iterator[list[Visit]]:
         """The visits of each round still to do: every task once an epoch, in an order that the seed decides."""
         config, tasks = self.config, self.playground.tasks
-        per_epoch = math.ceil(len(tasks) / config.items_per_rollout)
-        for epoch in range(self.rounds // per_epoch, config.num_epochs):
+        per_epoch, before = math.ceil(len(tasks) / config.items_per_rollout), self.rounds
+        for epoch in range(before // per_epoch, config.num_epochs):
             order = rng(config.seed, "order", epoch).permutation(len(tasks))
-            done = self.rounds - epoch * per_epoch
+            done = max(0, before - epoch * per_epoch)
             for start in range(done * config.items_per_rollout, len(tasks), config.items_per_rollout):
                 if config.max_steps is not None and self.rounds >= config.max_steps:
                     return
@@ -363,6 +367,7 @@ class Trainer(Generic[ConfigT]):
             # Written beside its place and moved there, so that what is called final is whole.
             partial = tracking.folder.path / "checkpoints" / "partial"
             save_team(self.team, partial)
+            self.algorithm.save(partial)
             final = partial.with_name("final")
             if final.exists():  # of the run that this one goes on with
                 shutil.rmtree(final)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from comlrl_learners.algorithms.actor import ActorConfig, Actors, SharedValues, 
 from comlrl_learners.algorithms.critics import CriticSteps, ValueSample
 from comlrl_learners.annotate import References, score_references
 from comlrl_learners.checkpoint import Holdings
-from comlrl_learners.critic import Critic, explained_variance
+from comlrl_learners.critic import Critic, explained_variance, save_critics
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
 from comlrl_learners.judgement import Judgement, counterfactual_advantages, judge_actions, judge_situations, replaced
@@ -163,6 +164,10 @@ class ActorCritic:
         """What learning changes."""
         actors, critics = self.actors.holdings(), self.critic_steps.holdings()
         return Holdings({**actors.modules, **critics.modules}, {**actors.optimizers, **critics.optimizers})
+
+    def save(self, folder: Path) -> None:
+        """Write heads and critics beside the saved team."""
+        save_critics(self.critics, self.team, folder)
 
     def _rewards(self, node: Node, served: Sequence[str], known: Mapping[str, References]) -> list[float]:
         """Rewards of a node's joint actions, less the KL penalties of the agents whose critic judges it."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -112,6 +113,9 @@ class Reinforce:
     def holdings(self) -> Holdings:
         """What learning changes."""
         return self.actors.holdings()
+
+    def save(self, folder: Path) -> None:
+        """Nothing beyond the team."""
 
     def _groups(
         self, roots: Sequence[Node], agent: str, reference: References | None

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import operator
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 import pytest
 import torch
 
+from comlrl_envs import from_reward
 from comlrl_learners import (
     ConfigError,
     IACTrainer,
@@ -18,6 +20,7 @@ from comlrl_learners import (
     MAREINFORCETrainer,
     MAReMaxTrainer,
     MARLOOTrainer,
+    PolicyError,
 )
 from comlrl_learners import checkpoint as checkpoint_module
 from comlrl_learners.checkpoint import checkpoints
@@ -189,3 +192,40 @@ def test_a_run_killed_at_any_moment_goes_on_to_the_same_end(tmp_path, save_polic
 def _bytes(folder):
     path = folder / "metrics.jsonl"
     return path.stat().st_size if path.exists() else 0
+
+
+def test_a_run_names_its_team_again_heads_and_sharing_included(tmp_path):
+    from .small import policy
+
+    one, result = run("iac", tmp_path / "heads", rounds=2)
+    again = trainer(cls=IACTrainer, policies=str(result.folder))
+    assert same_weights(one, again)
+    for agent, critic in one.algorithm.critics.items():
+        loaded = again.algorithm.critics[agent].head.state_dict()
+        assert all(torch.equal(value, loaded[name]) for name, value in critic.head.state_dict().items())
+    shared = trainer(policies=policy(seed=3, max_new_tokens=8), output_dir=str(tmp_path / "shared"))
+    folder = shared.train().folder
+    again = trainer(policies=folder)
+    assert again.team["summarizer"] is again.team["elaborator"] and same_weights(shared, again)
+
+
+def test_critics_of_a_run_are_loaded_with_their_heads(tmp_path):
+    one, result = run("maac", tmp_path, rounds=2)
+    again = trainer(cls=MAACTrainer, policies=result.folder, critics=result.folder)
+    mine, loaded = (made.algorithm.critics["summarizer"] for made in (one, again))
+    for part in ("policy.model", "head"):
+        states = [operator.attrgetter(part)(critic).state_dict() for critic in (mine, loaded)]
+        assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
+def test_a_head_of_another_shape_is_refused(tmp_path):
+    _, result = run("iac", tmp_path, rounds=1)
+    with pytest.raises(ConfigError, match="value_head_hidden"):
+        trainer(cls=IACTrainer, policies=result.folder, value_head_hidden=4)
+
+
+def test_a_run_of_other_agents_is_refused(tmp_path):
+    _, result = run(folder=tmp_path, rounds=1)
+    env = from_reward([{"prompt": "a"}], lambda x, y: [0.0] * len(x))
+    with pytest.raises(PolicyError, match=r"none for .*agent_0"):
+        trainer(env=env, eval_env=env, policies=result.folder)

@@ -1,5 +1,7 @@
 """Learners for teams of language models: policies around causal LMs, trained on any ParallelEnv of texts."""
 
+from comlrl_learners.algorithms.iac import IACConfig, IACTrainer
+from comlrl_learners.algorithms.maac import MAACConfig, MAACTrainer
 from comlrl_learners.algorithms.magrpo import MAGRPOConfig, MAGRPOTrainer
 from comlrl_learners.algorithms.mareinforce import MAREINFORCEConfig, MAREINFORCETrainer
 from comlrl_learners.algorithms.maremax import MAReMaxConfig, MAReMaxTrainer
@@ -13,7 +15,11 @@ from comlrl_learners.trainer import TrainResult
 __all__ = [
     "ConfigError",
     "ForeignEnvError",
+    "IACConfig",
+    "IACTrainer",
     "LLMPolicy",
+    "MAACConfig",
+    "MAACTrainer",
     "MAGRPOConfig",
     "MAGRPOTrainer",
     "MAREINFORCEConfig",

@@ -6,12 +6,13 @@ absolute and rotary embeddings), a cache passed in, logits only where they are a
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from comlrl_learners.errors import PolicyError
@@ -63,6 +64,21 @@ class Backbone:
         """Where the model lies."""
         device: torch.device = self.model.device
         return device
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The layer that turns hidden states into logits."""
+        return cast(nn.Linear, self.model.get_output_embeddings())
+
+    @contextlib.contextmanager
+    def hidden_states(self) -> Iterator[list[Tensor]]:
+        """Collect what the output layer is given: one (rows, kept positions, width) tensor per forward inside."""
+        seen: list[Tensor] = []
+        handle = self.output_layer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+        try:
+            yield seen
+        finally:
+            handle.remove()
 
     def forward(
         self, ids: Tensor, mask: Tensor | None, positions: Tensor, cache: DynamicCache, keep: int = 0

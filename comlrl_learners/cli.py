@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from comlrl_envs.cli.options import split_env_options
@@ -19,9 +20,12 @@ ALGORITHMS = {
     "mareinforce": "MAREINFORCETrainer",
     "marloo": "MARLOOTrainer",
     "maremax": "MAReMaxTrainer",
+    "iac": "IACTrainer",
+    "maac": "MAACTrainer",
 }
 USAGE = """usage: comlrl-train ALGO --env ID|package.module:factory [--env.KEY VALUE ...] --policies MODEL [MODEL ...]
                     [--config run.yaml] [--seeds 0,1,2] [--KEY VALUE ...]
+       comlrl-train ALGO --resume runs/NAME [--KEY VALUE ...]
 
 ALGO is one of {algorithms}. `comlrl-train ALGO --help` lists every setting with its default.
 """
@@ -57,6 +61,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
             f"There is no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}.{closest(algorithm, ALGORITHMS)}"
         )
     trainer_class = vars(importlib.import_module("comlrl_learners"))[ALGORITHMS[algorithm]]
+    resume, arguments = _take_resume(arguments)
     env_options, rest = split_env_options(arguments)
     settings = _parse(trainer_class.config_class, algorithm, rest)
     env_options = {**(settings.pop("env_options") or {}), **env_options}
@@ -72,12 +77,26 @@ def _train(algorithm: str, arguments: list[str]) -> int:
         config.seed = seed
         trainer = trainer_class(env=env(), policies=policies if len(policies) > 1 else policies[0], config=config)
         trainer.describe(**described, env_options=env_options, policies=policies)
-        result = trainer.train()
+        result = trainer.train(resume)
         _report(seed, result)
         if result.interrupted:
             interrupted = True
             break
     return 130 if interrupted else 0
+
+
+def _take_resume(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """Take `--resume RUN` out of the command line; the run's own `config.yaml` comes before what else is said."""
+    for place, word in enumerate(arguments):
+        name, equals, run = word.partition("=")
+        if name != "--resume":
+            continue
+        run = run if equals else "".join(arguments[place + 1 : place + 2])
+        if not (Path(run) / "config.yaml").is_file():
+            raise OptionError(f"--resume {run} is no run folder: it holds no config.yaml. Give runs/NAME.")
+        rest = arguments[:place] + arguments[place + (1 if equals else 2) :]
+        return run, ["--config", str(Path(run) / "config.yaml"), *rest]
+    return None, arguments
 
 
 def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict[str, Any]:

@@ -95,6 +95,10 @@ class TrainerConfig:
     """Folder of run folders; None writes nothing."""
     run_name: str | None = None
     """Name of the run folder; None makes one of algorithm, environment, seed and time."""
+    checkpoint_every: int | None = None
+    """Write a checkpoint every so many rounds and at the end; None writes one at the end only, 0 never does."""
+    keep_checkpoints: int = 2
+    """How many checkpoints stay."""
     trackers: tuple[TrackerName, ...] = ()
     """Also log to "wandb" and/or "tensorboard"."""
     wandb_project: str = "comlrl"
@@ -112,15 +116,17 @@ class TrainerConfig:
         """
         self._check_choices()
         at_least_one = ("num_epochs", "items_per_rollout", "num_generations", "num_updates", "eval_samples")
-        for name in (*at_least_one, "microbatch_tokens", "tasks_per_epoch"):
+        for name in (*at_least_one, "microbatch_tokens", "tasks_per_epoch", "keep_checkpoints"):
             if vars(self)[name] < 1:
                 raise ConfigError(f"{name}={vars(self)[name]} must be 1 or more.")
         for name in ("max_steps", "max_env_steps", "max_turns", "minibatch_size", "schedule_steps", "cpu_threads"):
             value = vars(self)[name]
             if value is not None and value < 1:
                 raise ConfigError(f"{name}={value} must be 1 or more, or None.")
-        if self.eval_every is not None and self.eval_every < 0:
-            raise ConfigError(f"eval_every={self.eval_every} must be 0 (never) or more, or None (start and end).")
+        for name, none in (("eval_every", "start and end"), ("checkpoint_every", "end")):
+            value = vars(self)[name]
+            if value is not None and value < 0:
+                raise ConfigError(f"{name}={value} must be 0 (never) or more, or None ({none}).")
         if not 0 <= self.discount <= 1:
             raise ConfigError(f"discount={self.discount} must lie in [0, 1].")
         for name in ("learning_rate", "max_grad_norm"):

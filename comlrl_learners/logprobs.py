@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache
 
 from comlrl_learners.backbone import Backbone
@@ -27,15 +27,22 @@ class TokenLogprobs:
         logprobs: (B, C) log-prob of each token under the policy's sampling temperature.
         mask: (B, C), True where a token was sampled.
         entropy: (B, C) entropy in nats of the distribution at each position, or None.
+        values: (B,) what a value head says about each prompt, or None.
     """
 
     logprobs: Tensor
     mask: Tensor
     entropy: Tensor | None
+    values: Tensor | None = None
 
 
 def sequence_logprobs(
-    backbone: Backbone, completions: Sequence[Completion], params: SamplingParams, *, entropy: bool = False
+    backbone: Backbone,
+    completions: Sequence[Completion],
+    params: SamplingParams,
+    *,
+    entropy: bool = False,
+    head: nn.Module | None = None,
 ) -> TokenLogprobs:
     """Log-probs of the tokens of completions, with gradient unless it is switched off around the call.
 
@@ -44,6 +51,7 @@ def sequence_logprobs(
         completions: B completions, at least one token each.
         params: Gives the temperature; truncation is not applied.
         entropy: Also return the entropy at each position (with gradient).
+        head: Also return its values of the prompts, read from the same forward (with gradient).
     """
     device = backbone.device
     prompts, owners = distinct([completion.prompt.ids for completion in completions])
@@ -51,27 +59,32 @@ def sequence_logprobs(
     lengths = torch.tensor([len(completion.ids) for completion in completions], device=device)
     width = int(lengths.max())
     ids = torch.tensor([list(c.ids) + [0] * (width - len(c.ids)) for c in completions], device=device)
-    logits = _completion_logits(backbone, prompts, owner, ids)
+    logits, hidden = _completion_logits(backbone, prompts, owner, ids)
     logits = shape_logits(logits, params, backbone.eos_ids, 0)
     mask = torch.arange(width, device=device) < lengths[:, None]
     normaliser = logits.logsumexp(-1)
     logprobs = logits.gather(-1, ids[..., None])[..., 0] - normaliser
-    return TokenLogprobs(logprobs, mask, _entropy(logits, normaliser) if entropy else None)
+    values = None if head is None else head(hidden)[owner]
+    return TokenLogprobs(logprobs, mask, _entropy(logits, normaliser) if entropy else None, values)
 
 
-def _completion_logits(backbone: Backbone, prompts: list[tuple[int, ...]], owner: Tensor, ids: Tensor) -> Tensor:
-    """Logits (B, C, vocabulary) at which each completion token was drawn."""
+def _completion_logits(
+    backbone: Backbone, prompts: list[tuple[int, ...]], owner: Tensor, ids: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Logits (B, C, vocabulary) at which each completion token was drawn, and the last hidden state of each prompt."""
     cache = DynamicCache()
-    first, prompt_mask = backbone.read_prompts(prompts, cache)
+    with backbone.hidden_states() as seen:
+        first, prompt_mask = backbone.read_prompts(prompts, cache)
+    hidden = seen[0][:, -1]
     if ids.shape[1] == 1:
-        return first[owner]
+        return first[owner], hidden
     cache.batch_select_indices(owner)
     inputs = ids[:, :-1]
     start = torch.tensor([len(prompt) for prompt in prompts], device=ids.device)[owner]
     positions = start[:, None] + torch.arange(inputs.shape[1], device=ids.device)
     mask = None if prompt_mask is None else torch.nn.functional.pad(prompt_mask[owner], (0, inputs.shape[1]), value=1)
     rest = backbone.forward(inputs, mask, positions, cache)
-    return torch.cat([first[owner], rest], dim=1)
+    return torch.cat([first[owner], rest], dim=1), hidden
 
 
 def _entropy(logits: Tensor, normaliser: Tensor) -> Tensor:

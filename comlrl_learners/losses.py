@@ -82,3 +82,15 @@ def kl_k3(logprobs: Tensor, reference_logprobs: Tensor, mask: Tensor) -> Tensor:
     difference = torch.where(mask, reference_logprobs - logprobs, torch.zeros_like(logprobs))
     # exp(d) - 1 - d would round to less than 0 near d = 0.
     return difference.expm1() - difference
+
+
+def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip_range: float | None) -> Tensor:
+    """Squared error of values, (B,); with a clip range PPO's pessimistic form (Schulman et al. 2017; Huang 2022).
+
+    The clipped form is the larger of the error and that of the value held within `clip_range` of its old one.
+    """
+    errors = (values - targets) ** 2
+    if clip_range is None:
+        return errors
+    held = old_values + (values - old_values).clamp(-clip_range, clip_range)
+    return torch.maximum(errors, (held - targets) ** 2)

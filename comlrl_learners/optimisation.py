@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import NonFiniteError, PolicyError
@@ -29,31 +30,55 @@ def learning_rate_factor(config: TrainerConfig, round_index: int, horizon: int) 
     return 1 - progress if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * progress))
 
 
-class PolicyOptimizer:
-    """AdamW over one policy's trainable weights, whoever shares them."""
+class WeightOptimizer:
+    """AdamW over one policy's trainable weights, whoever shares them, and the value head on it, if any."""
 
-    def __init__(self, policy: LLMPolicy, agents: Sequence[str], config: TrainerConfig) -> None:
+    def __init__(
+        self,
+        policy: LLMPolicy,
+        agents: Sequence[str],
+        config: TrainerConfig,
+        head: nn.Module | None = None,
+        *,
+        rate: float | None = None,
+        head_rate: float | None = None,
+    ) -> None:
         """Take the trainable weights.
+
+        Args:
+            policy: Whose weights.
+            agents: Whose policy, for messages.
+            config: AdamW's settings.
+            head: A value head that is trained with it.
+            rate: Peak learning rate; None takes the configuration's.
+            head_rate: That of the head; None takes the same.
 
         Raises:
             PolicyError: Nothing is trainable.
         """
         self.agents = tuple(agents)
-        self.parameters = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
-        if not self.parameters:
+        trunk = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
+        if not trunk:
             raise PolicyError(
                 f"The policy of {', '.join(agents)} has no weight that requires a gradient, so nothing would be "
                 "learnt. Call `policy.model.requires_grad_(True)`, or leave that agent out of training."
             )
-        self.max_grad_norm, self.peak = config.max_grad_norm, config.learning_rate
+        peak = config.learning_rate if rate is None else rate
+        self.groups = [(trunk, peak)]
+        if head is not None:
+            self.groups.append((list(head.parameters()), peak if head_rate is None else head_rate))
+        self.parameters = [parameter for group, _ in self.groups for parameter in group]
+        self.max_grad_norm = config.max_grad_norm
         self.adam = torch.optim.AdamW(
-            self.parameters, lr=config.learning_rate, betas=config.adam_betas, weight_decay=config.weight_decay
+            [{"params": group, "lr": peak} for group, peak in self.groups],
+            betas=config.adam_betas,
+            weight_decay=config.weight_decay,
         )
 
     def set_rate(self, factor: float) -> None:
         """Use this share of the peak learning rate."""
-        for group in self.adam.param_groups:
-            group["lr"] = self.peak * factor
+        for group, (_, peak) in zip(self.adam.param_groups, self.groups, strict=True):
+            group["lr"] = peak * factor
 
     def step(self) -> float:
         """Clip the gradient, take one step and clear it; returns the norm before clipping.

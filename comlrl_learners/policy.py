@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from comlrl_envs.errors import closest
@@ -60,6 +62,7 @@ class LLMPolicy:
         sampling: The distribution of its completions.
         backbone: The model's calling conventions.
         max_prompt_tokens: Longest prompt in tokens, or None where the model has no bound.
+        folder: Where it was loaded from, or None.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class LLMPolicy:
         """
         self.model, self.tokenizer = model, tokenizer
         self.inherits_sampling = sampling is None
+        self.folder: Path | None = None
         self.backbone = Backbone(model, _eos_ids(model, tokenizer))
         half = (self.backbone.context or 512) // 2
         self.sampling = sampling or SamplingParams(max_new_tokens=min(SamplingParams().max_new_tokens, half))
@@ -135,7 +139,9 @@ class LLMPolicy:
         tokenizer = load_tokenizer(path)
         model = load_model(AutoModelForCausalLM, path, "causal language model", dtype=dtype)
         model.to(place)
-        return cls(model, tokenizer, sampling, max_prompt_tokens)
+        policy = cls(model, tokenizer, sampling, max_prompt_tokens)
+        policy.folder = Path(path)
+        return policy
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights and tokenizer so that `from_pretrained` opens them."""
@@ -192,9 +198,11 @@ class LLMPolicy:
             completions.extend(self._generate_chunk(requests[start : start + rows]))
         return completions
 
-    def logprobs(self, completions: Sequence[Completion], *, entropy: bool = False) -> TokenLogprobs:
+    def logprobs(
+        self, completions: Sequence[Completion], *, entropy: bool = False, head: nn.Module | None = None
+    ) -> TokenLogprobs:
         """Log-probs of completions under this policy's sampling temperature; see `sequence_logprobs`."""
-        return sequence_logprobs(self.backbone, completions, self.sampling, entropy=entropy)
+        return sequence_logprobs(self.backbone, completions, self.sampling, entropy=entropy, head=head)
 
     def act(self, prompts: Sequence[str], agent: str, rng: np.random.Generator) -> list[str]:
         """Replies to plain prompts: the policy protocol of the environments' own tools."""

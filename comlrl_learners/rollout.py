@@ -9,18 +9,21 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from comlrl_envs.seeding import derive
+from comlrl_envs.transcript import Message
 from comlrl_learners.errors import NonFiniteError
 from comlrl_learners.games import EpisodeLike, Game, ScoreLike, episode_seed
 from comlrl_learners.policy import LLMPolicy, Request, distinct_policies
 from comlrl_learners.samples import Completion
 
 JointMode = Literal["aligned", "cross"]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class Node:
         episode: The episode here.
         acting: The agents that act.
         prompts: What each agent reads, as one text.
+        messages: The same as a chat.
         completions: K completions of each acting agent.
         edges: The joint actions tried here.
     """
@@ -104,6 +108,7 @@ class Node:
     episode: EpisodeLike
     acting: tuple[str, ...]
     prompts: Mapping[str, str] = field(default_factory=dict)
+    messages: Mapping[str, Sequence[Message]] = field(default_factory=dict)
     completions: dict[str, list[Completion]] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
 
@@ -174,8 +179,8 @@ def _write(
 ) -> None:
     """Fill in the completions of all nodes: one `generate` per distinct policy."""
     shown = [(game.messages(node.episode), game.prompts(node.episode)) for node in level]
-    for node, (_, prompts) in zip(level, shown, strict=True):
-        node.prompts = prompts
+    for node, (messages, prompts) in zip(level, shown, strict=True):
+        node.prompts, node.messages = prompts, messages
 
     def write(policy: LLMPolicy, agents: tuple[str, ...]) -> None:
         places: list[tuple[Node, str]] = []
@@ -208,11 +213,13 @@ def _check_finite(node: Node, agent: str) -> None:
         )
 
 
-def run_each(policies: Sequence[tuple[LLMPolicy, tuple[str, ...]]], work: Any, executor: Executor | None) -> list[Any]:
-    """Call `work(policy, agents)` for each distinct policy, side by side if there is an executor."""
-    if executor is None or len(policies) == 1:
-        return [work(policy, agents) for policy, agents in policies]
-    futures = [executor.submit(work, policy, agents) for policy, agents in policies]
+def run_each(
+    owners: Sequence[tuple[T, tuple[str, ...]]], work: Callable[[T, tuple[str, ...]], R], executor: Executor | None
+) -> list[R]:
+    """Call `work(owner, agents)` for each distinct policy (or critic), side by side if there is an executor."""
+    if executor is None or len(owners) <= 1:
+        return [work(owner, agents) for owner, agents in owners]
+    futures = [executor.submit(work, owner, agents) for owner, agents in owners]
     try:
         return [future.result() for future in futures]
     finally:

@@ -35,6 +35,16 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """What a reference policy says about one completion."""
+
+    logprobs: tuple[float, ...]
+    """Its log-prob of each token."""
+    kl: float
+    """Estimate of the KL divergence of the policy from it, summed over the tokens, in nats."""
+
+
+@dataclass(frozen=True, slots=True)
 class TokenSample:
     """One completion with what the loss needs; the unit of `minibatch_size`."""
 
@@ -43,10 +53,16 @@ class TokenSample:
     turn: int
     completion: Completion
     advantage: float
-    reference_logprobs: tuple[float, ...] | None = None
+    reference: Reference | None = None
+    value_target: float = 0.0
+    """What a value head on the policy is to say about the prompt."""
+    old_value: float = 0.0
+    """What it said at sampling."""
 
     def __post_init__(self) -> None:
         """Hold reference log-probs to the completion's length."""
-        reference = self.reference_logprobs
-        if reference is not None and len(reference) != len(self.completion.ids):
-            raise ValueError(f"{len(self.completion.ids)} token ids, but {len(reference)} reference log-probs.")
+        reference = self.reference
+        if reference is not None and len(reference.logprobs) != len(self.completion.ids):
+            raise ValueError(
+                f"{len(self.completion.ids)} token ids, but {len(reference.logprobs)} reference log-probs."
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from comlrl_learners.errors import PolicyError
 from comlrl_learners.loading import embedded_tokens
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.sampling import SamplingParams
+
+TEAM_FILE = "team.json"
+"""By agent, the folder of its policy."""
 
 PolicySource: TypeAlias = "str | os.PathLike[str] | LLMPolicy"
 PolicySources: TypeAlias = "PolicySource | Sequence[PolicySource] | Mapping[str, PolicySource]"
@@ -38,6 +42,8 @@ def build_team(
         PolicyError: The number of policies or an agent's name does not fit the team.
     """
     chosen = _one_source_per_agent(sources, agents)
+    if (saved := saved_team(sources)) is not None:
+        return _load_saved(saved, agents, sampling, dtype=dtype, device=device)
     team: dict[str, LLMPolicy] = {}
     for agent in agents:
         source = chosen[agent]
@@ -50,6 +56,20 @@ def build_team(
         else:
             raise _no_source(f"the policy of {agent}", source)
     return team
+
+
+def _load_saved(
+    saved: Mapping[str, Path], agents: Sequence[str], sampling: SamplingParams, *, dtype: str, device: str | None
+) -> dict[str, LLMPolicy]:
+    """A team as a run saved it: agents that shared a policy share it again."""
+    missing = [agent for agent in agents if agent not in saved]
+    if missing:
+        raise PolicyError(f"The run holds policies of {list(saved)}, and none for {missing}. Give a dict by agent.")
+    loaded = {
+        place: LLMPolicy.load(place, sampling, dtype=dtype, device=device)
+        for place in dict.fromkeys(saved[agent] for agent in agents)
+    }
+    return {agent: loaded[saved[agent]] for agent in agents}
 
 
 def refuse_shared_weights(team: Mapping[str, LLMPolicy]) -> None:
@@ -95,9 +115,29 @@ def frozen_copies(team: Mapping[str, LLMPolicy], sampled_from: Mapping[str, LLMP
 
 
 def save_team(team: Mapping[str, LLMPolicy], folder: Path) -> None:
-    """Write each policy to `folder/<agent>`, a shared one under the name of its first agent."""
+    """Write each policy to `folder/<agent>`, a shared one under the name of its first agent, and who has which."""
+    places: dict[str, str] = {}
     for policy, agents in distinct_policies(team):
+        places.update(dict.fromkeys(agents, folder_name(agents[0])))
         policy.save(folder / folder_name(agents[0]))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TEAM_FILE).write_text(json.dumps(places, indent=1) + "\n", encoding="utf-8")
+
+
+def saved_team(source: object, part: str = "") -> dict[str, Path] | None:
+    """By agent, the folders of a team that a run saved; None if `source` names no run.
+
+    Args:
+        source: `runs/NAME`, or the folder that `save_team` wrote.
+        part: A team within it, such as "critics".
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return None
+    for folder in (Path(source) / "checkpoints" / "final" / part, Path(source) / part):
+        if (folder / TEAM_FILE).is_file():
+            places = json.loads((folder / TEAM_FILE).read_text(encoding="utf-8"))
+            return {agent: folder / place for agent, place in places.items()}
+    return None
 
 
 def source_names(sources: PolicySources, agents: Sequence[str]) -> dict[str, list[str]]:

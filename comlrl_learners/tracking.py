@@ -16,6 +16,7 @@ import numpy as np
 import yaml
 
 from comlrl_envs.errors import MissingExtraError
+from comlrl_learners.checkpoint import Counters
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.rollout import Node
@@ -40,12 +41,33 @@ class RunFolder:
         path: The folder.
     """
 
-    def __init__(self, path: Path, config: TrainerConfig, described: Mapping[str, Any]) -> None:
-        """Make the folder and write `config.yaml`: the settings and what else was given."""
-        self.path = path = _new_folder(path)
+    def __init__(
+        self, path: Path, config: TrainerConfig, described: Mapping[str, Any], resumed_at: int | None = None
+    ) -> None:
+        """Make the folder and write `config.yaml`: the settings and what else was given.
+
+        Args:
+            path: The folder, or one beside it if it is taken; exactly this one for a run that goes on.
+            config: The settings.
+            described: What else was given.
+            resumed_at: Length to which `metrics.jsonl` is cut, for a run that goes on.
+        """
+        self.path = path = _new_folder(path) if resumed_at is None else path
         text = yaml.safe_dump({**described, **plain(dataclasses.asdict(config))}, sort_keys=False, allow_unicode=True)
         (path / "config.yaml").write_text(text, encoding="utf-8")
+        if resumed_at is not None:
+            os.truncate(path / "metrics.jsonl", resumed_at)
         self._metrics = (path / "metrics.jsonl").open("a", encoding="utf-8")
+
+    @property
+    def metrics_bytes(self) -> int:
+        """Length of `metrics.jsonl`."""
+        return (self.path / "metrics.jsonl").stat().st_size
+
+    def earlier_rows(self) -> list[dict[str, float]]:
+        """The rows that `metrics.jsonl` holds."""
+        lines = (self.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
 
     def log(self, row: Row) -> None:
         """Append one line to `metrics.jsonl`; a line is written whole."""
@@ -68,14 +90,20 @@ class WandbTracker:
     """A W&B run whose files lie in the run folder; `WANDB_MODE=offline` needs no account."""
 
     def __init__(self, config: TrainerConfig, folder: Path | None, name: str) -> None:
-        """Start the run."""
+        """Start the run, or go on with the one whose id the folder holds."""
         wandb = _extra_module("wandb", "Tracking with W&B")
+        known = None if folder is None else folder / "wandb_run_id"
+        earlier = known.read_text(encoding="utf-8").strip() if known is not None and known.exists() else None
         self._run = wandb.init(
             project=config.wandb_project,
             name=name,
+            id=earlier,
+            resume=None if earlier is None else "allow",
             config=plain(dataclasses.asdict(config)),
             dir=None if folder is None else str(folder),
         )
+        if known is not None:
+            known.write_text(f"{self._run.id}\n", encoding="utf-8")
 
     def log(self, row: Row) -> None:
         """Send one row at its `env_step`."""
@@ -89,11 +117,12 @@ class WandbTracker:
 class TensorBoardTracker:
     """Event files in the run folder's `tensorboard/`."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the event file."""
+    def __init__(self, folder: Path, resumed_after: int | None = None) -> None:
+        """Open an event file; of a run that goes on, what earlier files hold after that `env_step` is void."""
         _extra_module("tensorboard", "Tracking with TensorBoard")
         tensorboard = importlib.import_module("torch.utils.tensorboard")
-        self._writer = tensorboard.SummaryWriter(str(folder / "tensorboard"))
+        void = None if resumed_after is None else resumed_after + 1
+        self._writer = tensorboard.SummaryWriter(str(folder / "tensorboard"), purge_step=void)
 
     def log(self, row: Row) -> None:
         """Write one scalar per metric at the row's `env_step`."""
@@ -113,20 +142,29 @@ class Tracking:
         rows: Every row logged so far.
     """
 
-    def __init__(self, config: TrainerConfig, described: Mapping[str, Any], name: str) -> None:
-        """Open every destination that the configuration names."""
+    def __init__(
+        self,
+        config: TrainerConfig,
+        described: Mapping[str, Any],
+        name: str,
+        resumed: tuple[Path, Counters] | None = None,
+    ) -> None:
+        """Open every destination that the configuration names, anew or where a run goes on."""
         self.rows: list[dict[str, float]] = []
         self.folder: RunFolder | None = None
         self._others: list[Tracker] = []
         _check_extras(config)
-        if config.output_dir is not None:
+        if resumed is not None:
+            self.folder = RunFolder(resumed[0], config, described, resumed[1].metrics_bytes)
+            self.rows = self.folder.earlier_rows()
+        elif config.output_dir is not None:
             self.folder = RunFolder(Path(config.output_dir) / name, config, described)
         path = None if self.folder is None else self.folder.path
         if "wandb" in config.trackers:
             self._others.append(WandbTracker(config, path, name))
         if "tensorboard" in config.trackers:
             assert path is not None  # the configuration refuses TensorBoard without a run folder
-            self._others.append(TensorBoardTracker(path))
+            self._others.append(TensorBoardTracker(path, None if resumed is None else resumed[1].env_steps))
 
     def log(self, row: dict[str, float]) -> None:
         """Give one row to every destination."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
+import shutil
 import signal
 import threading
 import time
@@ -19,6 +21,14 @@ import torch
 
 from comlrl_envs.errors import closest
 from comlrl_envs.seeding import rng
+from comlrl_learners.checkpoint import (
+    Counters,
+    Holdings,
+    checkpoint_name,
+    checkpoints,
+    read_checkpoint,
+    write_checkpoint,
+)
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.evaluation import EvaluationPlan, evaluate_team, last_edges, mean_return, score_means
@@ -26,6 +36,7 @@ from comlrl_learners.games import EnvSource, ForeignOptions, held_out_playground
 from comlrl_learners.optimisation import learning_rate_factor
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.progress import progress_bar
+from comlrl_learners.resuming import newest_checkpoint, run_facts
 from comlrl_learners.rollout import Node, RolloutStats, Visit
 from comlrl_learners.team import PolicySources, build_team, frozen_copies, save_team, source_names
 from comlrl_learners.tracking import Tracking, plain, run_name
@@ -61,6 +72,14 @@ class Algorithm(Protocol):
 
     def update(self, batch: Any, round_index: int, rate: float) -> dict[str, float]:
         """Learn from a batch; returns diagnostics."""
+        ...
+
+    def holdings(self) -> Holdings:
+        """All that learning changes."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what it trained besides the team into the folder of the saved team."""
         ...
 
 
@@ -127,6 +146,7 @@ class Trainer(Generic[ConfigT]):
         config: ConfigT | None = None,
         eval_env: EnvSource | None = None,
         references: PolicySources | None = None,
+        critics: PolicySources | None = None,
     ) -> None:
         """Open the games, load the team.
 
@@ -136,6 +156,7 @@ class Trainer(Generic[ConfigT]):
             config: The settings.
             eval_env: Where to evaluate; by default the eval split of `env`'s id, or a stranger's held-out seeds.
             references: Policies of the KL term; by default frozen copies of the team as given.
+            critics: Models of critics, for algorithms that have separate ones; by default copies of the actors' start.
 
         Raises:
             ConfigError: The settings do not fit each other or the environment.
@@ -164,7 +185,7 @@ class Trainer(Generic[ConfigT]):
         self.references = self._build_references(references)
         workers = len(distinct_policies(self.team)) if config.agent_threads else 1
         self._executor: Executor | None = ThreadPoolExecutor(workers) if workers > 1 else None
-        self.algorithm = self.algorithm_class(config, self.playground.game, self.team, self.references, self._executor)
+        self.algorithm = self._build_algorithm(critics)
         self.rounds = 0
         self.env_steps = 0
         self._described: dict[str, Any] = {
@@ -181,10 +202,15 @@ class Trainer(Generic[ConfigT]):
         """Add facts to the run's `config.yaml`, for example the options its environment was made with."""
         self._described.update(facts)
 
-    def train(self) -> TrainResult:
+    def train(self, resume: str | os.PathLike[str] | None = None) -> TrainResult:
         """Run the loop to its end, or until the first Ctrl-C, which lets the current round finish.
 
+        Args:
+            resume: Folder of a run to go on with, from its newest checkpoint, as if it had never stopped. Only how long
+                it runs, how often it looks, and where it writes and computes may have changed.
+
         Raises:
+            ConfigError: The run to go on with has no checkpoint, or was another one.
             RewardError: A reward is not finite.
             NonFiniteError: A loss or gradient is not finite.
         """
@@ -193,17 +219,23 @@ class Trainer(Generic[ConfigT]):
             raise ConfigError("train() was called before on this trainer. Make a new one; its policies may be these.")
         self._started = True
         name = config.run_name or run_name(self.name, self.playground.name, config.seed)
-        tracking = Tracking(config, self._described, name)
         horizon = self.planned_rounds()
+        facts = run_facts(self.name, config, self.playground, self.references, horizon) if self._keeps(resume) else {}
+        resumed = None if resume is None else self._restore(Path(resume), facts)
+        tracking = Tracking(config, self._described, name, resumed)
         try:
             with self._interruptible(), progress_bar(config.progress, horizon) as show:
-                self._evaluate_and_log(tracking, show)
+                if resumed is None:
+                    self._evaluate_and_log(tracking, show)
                 for visits in self._schedule():
                     show(self._round(visits, horizon, tracking))
                     if config.eval_every and self.rounds % config.eval_every == 0:
                         self._evaluate_and_log(tracking, show)
+                    if config.checkpoint_every and self.rounds % config.checkpoint_every == 0:
+                        self._checkpoint(tracking, facts)
                     if self._stop.is_set():
                         break
+                self._checkpoint(tracking, facts)
                 if not self._stop.is_set() and not (config.eval_every and self.rounds % config.eval_every == 0):
                     self._evaluate_and_log(tracking, show)
         finally:
@@ -229,11 +261,13 @@ class Trainer(Generic[ConfigT]):
         return planned if self.config.max_steps is None else min(planned, self.config.max_steps)
 
     def _schedule(self) -> Iterator[list[Visit]]:
-        """The visits of each round: every task once an epoch, in an order that the seed decides."""
+        """The visits of each round still to do: every task once an epoch, in an order that the seed decides."""
         config, tasks = self.config, self.playground.tasks
-        for epoch in range(config.num_epochs):
+        per_epoch, before = math.ceil(len(tasks) / config.items_per_rollout), self.rounds
+        for epoch in range(before // per_epoch, config.num_epochs):
             order = rng(config.seed, "order", epoch).permutation(len(tasks))
-            for start in range(0, len(tasks), config.items_per_rollout):
+            done = max(0, before - epoch * per_epoch)
+            for start in range(done * config.items_per_rollout, len(tasks), config.items_per_rollout):
                 if config.max_steps is not None and self.rounds >= config.max_steps:
                     return
                 if config.max_env_steps is not None and self.env_steps >= config.max_env_steps:
@@ -295,6 +329,11 @@ class Trainer(Generic[ConfigT]):
         named = {f"{kind}/{name}": value for name, value in metrics.items()}
         return {"round": self.rounds, "env_step": self.env_steps, **named}
 
+    def _build_algorithm(self, critics: PolicySources | None) -> Algorithm:
+        if critics is not None:
+            raise ConfigError(f"critics= was given, and {self.name} has none. Leave it out, or train with iac or maac.")
+        return self.algorithm_class(self.config, self.playground.game, self.team, self.references, self._executor)
+
     def _build_references(self, given: PolicySources | None) -> dict[str, LLMPolicy] | None:
         wanted = vars(self.config).get("kl_coef", 0.0) > 0
         if given is None:
@@ -303,12 +342,36 @@ class Trainer(Generic[ConfigT]):
         team = build_team(given, agents, config.sampling, dtype=config.dtype, device=config.device)
         return frozen_copies(team, sampled_from=self.team)
 
+    def _keeps(self, resume: str | os.PathLike[str] | None) -> bool:
+        """Whether this run reads or writes checkpoints at all."""
+        return resume is not None or (self.config.output_dir is not None and self.config.checkpoint_every != 0)
+
+    def _restore(self, run: Path, facts: Mapping[str, Any]) -> tuple[Path, Counters]:
+        """Load the newest checkpoint of a run, and take up its counters."""
+        counters = read_checkpoint(newest_checkpoint(run), self.algorithm.holdings(), facts)
+        self.rounds, self.env_steps = counters.rounds, counters.env_steps
+        return run, counters
+
+    def _checkpoint(self, tracking: Tracking, facts: Mapping[str, Any]) -> None:
+        """Write a checkpoint, unless the run keeps none or this round has one."""
+        if tracking.folder is None or not facts or self.config.checkpoint_every == 0:
+            return
+        folder = tracking.folder.path / "checkpoints"
+        if any(place.name == checkpoint_name(self.rounds) for place in checkpoints(folder)):
+            return
+        counters = Counters(self.rounds, self.env_steps, tracking.folder.metrics_bytes)
+        write_checkpoint(folder, counters, self.algorithm.holdings(), facts, keep=self.config.keep_checkpoints)
+
     def _save(self, tracking: Tracking) -> None:
         if tracking.folder is not None:
             # Written beside its place and moved there, so that what is called final is whole.
             partial = tracking.folder.path / "checkpoints" / "partial"
             save_team(self.team, partial)
-            partial.rename(partial.with_name("final"))
+            self.algorithm.save(partial)
+            final = partial.with_name("final")
+            if final.exists():  # of the run that this one goes on with
+                shutil.rmtree(final)
+            partial.rename(final)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:

@@ -50,12 +50,13 @@ def random_team():
     return [policy(seed=seed, temperature=1.0, max_new_tokens=8) for seed in (1, 2)]
 
 
-def trainer(env=None, policies=None, eval_env=None, references=None, cls=MAGRPOTrainer, **given):
+def trainer(env=None, policies=None, eval_env=None, references=None, critics=None, cls=MAGRPOTrainer, **given):
     return cls(
         env=game() if env is None else env,
         policies=random_team() if policies is None else policies,
         eval_env=held_out() if eval_env is None else eval_env,
         references=references,
+        critics=critics,
         config=config(cls.config_class, **given),
     )
 

@@ -134,7 +134,7 @@ def test_frozen_copies_share_what_the_team_shares_and_learn_nothing():
 def test_a_saved_team_loads_and_a_shared_policy_is_saved_once(tmp_path):
     one, other = policy(seed=1), policy(seed=2)
     save_team({"host": one, "guest": other, "cook": one}, tmp_path)
-    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["guest", "host"]
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["guest", "host", "team.json"]
     loaded = LLMPolicy.load(tmp_path / "host", one.sampling)
     for mine, yours in zip(loaded.model.parameters(), one.model.parameters(), strict=True):
         assert torch.equal(mine.cpu(), yours)

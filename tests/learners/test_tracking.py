@@ -178,8 +178,8 @@ def test_checkpoints_open_with_transformers_and_hold_the_final_weights(tmp_path)
     config = MAGRPOConfig(output_dir=str(tmp_path), num_generations=2, max_steps=1, run_name="run", learning_rate=1e-2)
     trainer = MAGRPOTrainer(env=from_reward(ROWS, score), policies=[policy(seed=1), policy(seed=2)], config=config)
     folder = trainer.train().folder
-    assert {path.name for path in (folder / "checkpoints").iterdir()} == {"final"}
-    assert {path.name for path in (folder / "checkpoints" / "final").iterdir()} == set(trainer.team)
+    assert {path.name for path in (folder / "checkpoints").iterdir()} == {"final", "round-00000001"}
+    assert {path.name for path in (folder / "checkpoints" / "final").iterdir()} == {*trainer.team, "team.json"}
     for agent, member in trainer.team.items():
         opened = AutoModelForCausalLM.from_pretrained(folder / "checkpoints" / "final" / agent)
         pairs = zip(opened.parameters(), member.model.parameters(), strict=True)

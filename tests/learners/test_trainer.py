@@ -132,7 +132,7 @@ def test_every_round_moves_the_weights_by_default():
 def test_the_scheduled_rate_is_logged_and_used():
     made, result = train(max_steps=2, schedule="linear", learning_rate=1e-3)
     assert [row["train/learning_rate"] for row in train_rows(result)] == [1e-3, 5e-4]
-    used = {group["lr"] for one in made.algorithm.optimizers.values() for group in one.adam.param_groups}
+    used = {group["lr"] for one in made.algorithm.actors.optimizers.values() for group in one.adam.param_groups}
     assert used == {5e-4}
     one, _ = train(max_steps=1)
     other, _ = train(max_steps=1, schedule="linear")

@@ -9,6 +9,7 @@ import torch
 from comlrl_envs import from_reward
 from comlrl_learners import MAGRPOConfig, MARLOOConfig
 from comlrl_learners.advantages import group_advantages
+from comlrl_learners.algorithms.actor import Actors
 from comlrl_learners.algorithms.reinforce import Reinforce
 from comlrl_learners.rollout import Visit
 from comlrl_learners.samples import Completion, Prompt, TokenSample
@@ -100,7 +101,7 @@ def gradients(one):
 def test_loss_and_every_gradient_equal_trl(kind, prompts, tmp_path):
     config, one = CONFIGS[kind], toy_policy(double=True, temperature=0.7)
     made = samples(one, config, PROMPTS[prompts])
-    ours = Reinforce(config, None, {"agent": one}, None, None).sample_losses(one, made).mean()
+    ours = Actors(config, {"agent": one}, None).sample_losses(one, made).mean()
     ours.backward()
     expected = gradients(one)
     one.model.zero_grad()

@@ -1,0 +1,83 @@
+"""What must stay equal for a run to go on, and where it left off."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from comlrl_envs.evaluation.settings import digest
+from comlrl_envs.tasks import Task
+from comlrl_learners.checkpoint import checkpoints
+from comlrl_learners.config import TrainerConfig
+from comlrl_learners.errors import ConfigError
+from comlrl_learners.games import Playground
+from comlrl_learners.policy import LLMPolicy, distinct_policies
+from comlrl_learners.tracking import plain
+
+FREE = frozenset({
+    "num_epochs", "max_steps", "max_env_steps", "eval_every", "eval_samples", "eval_temperature", "output_dir",
+    "run_name", "checkpoint_every", "keep_checkpoints", "trackers", "wandb_project", "transcripts_every", "progress",
+    "microbatch_tokens", "agent_threads", "cpu_threads", "device", "schedule_steps",
+})  # fmt: skip
+"""Settings that may change on the way: how long, how often to look, where to write and to compute."""
+
+
+def run_facts(
+    algorithm: str,
+    config: TrainerConfig,
+    playground: Playground,
+    references: Mapping[str, LLMPolicy] | None,
+    horizon: int,
+) -> dict[str, Any]:
+    """What a checkpoint compares before it is loaded, as JSON values.
+
+    Args:
+        algorithm: Its name.
+        config: The settings.
+        playground: Game and tasks.
+        references: Policies that stay as they are.
+        horizon: Rounds until the schedule ends.
+    """
+    settings = {k: v for k, v in plain(dataclasses.asdict(config)).items() if k not in FREE}
+    return {
+        "algorithm": algorithm,
+        "settings": settings,
+        "env": {"id": playground.name, "options": plain(playground.options), "agents": list(playground.game.agents)},
+        "tasks": digest(_task(playground.tasks[i]) for i in range(len(playground.tasks))),
+        "schedule_horizon": None if config.schedule == "constant" else config.schedule_steps or horizon,
+        "references": None if references is None else weight_digest(references),
+    }
+
+
+def _task(task: Any) -> Any:
+    """A task as JSON values: its row, or of a stranger's environment its id, which holds the seed."""
+    return [task.id, dict(task.fields)] if isinstance(task, Task) else task.id
+
+
+def weight_digest(team: Mapping[str, LLMPolicy]) -> str:
+    """sha256 of all weights of a team."""
+    hasher = hashlib.sha256()
+    for policy, _ in distinct_policies(team):
+        for parameter in policy.model.parameters():
+            hasher.update(parameter.detach().float().cpu().numpy().tobytes())
+    return hasher.hexdigest()
+
+
+def newest_checkpoint(run: str | os.PathLike[str]) -> Path:
+    """The newest whole checkpoint of a run folder.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    folder = Path(run) / "checkpoints"
+    found = checkpoints(folder)
+    if not found:
+        raise ConfigError(
+            f"The run {os.fspath(run)!r} holds no checkpoint. Give a run folder that was written with checkpoint_every "
+            "other than 0, or start a new run."
+        )
+    return found[-1]

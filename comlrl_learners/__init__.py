@@ -2,6 +2,7 @@
 
 from comlrl_learners.algorithms.iac import IACConfig, IACTrainer
 from comlrl_learners.algorithms.maac import MAACConfig, MAACTrainer
+from comlrl_learners.algorithms.madpo import MADPOConfig, MADPOTrainer
 from comlrl_learners.algorithms.magrpo import MAGRPOConfig, MAGRPOTrainer
 from comlrl_learners.algorithms.mareinforce import MAREINFORCEConfig, MAREINFORCETrainer
 from comlrl_learners.algorithms.maremax import MAReMaxConfig, MAReMaxTrainer
@@ -20,6 +21,8 @@ __all__ = [
     "LLMPolicy",
     "MAACConfig",
     "MAACTrainer",
+    "MADPOConfig",
+    "MADPOTrainer",
     "MAGRPOConfig",
     "MAGRPOTrainer",
     "MAREINFORCEConfig",

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError
@@ -42,6 +42,18 @@ class Counters:
     metrics_bytes: int
 
 
+class Memory(Protocol):
+    """Something that later rounds look back on."""
+
+    def remembered(self) -> Any:
+        """It as JSON values."""
+        ...
+
+    def remember(self, data: Any) -> None:
+        """Take up what `remembered` gave."""
+        ...
+
+
 @dataclass(frozen=True)
 class Holdings:
     """Everything of a run that learning changes, by name.
@@ -49,10 +61,12 @@ class Holdings:
     Attributes:
         modules: Models and value heads.
         optimizers: Their optimizers.
+        memory: What else is remembered between rounds, or None.
     """
 
     modules: Mapping[str, nn.Module]
     optimizers: Mapping[str, WeightOptimizer]
+    memory: Memory | None = None
 
 
 def write_checkpoint(
@@ -76,6 +90,8 @@ def write_checkpoint(
             save_file(_tensors(module), partial / f"{name}.safetensors")
         for name, optimizer in holdings.optimizers.items():
             save_file(optimizer_tensors(optimizer), partial / f"{name}.optimizer.safetensors")
+        if holdings.memory is not None:
+            (partial / "memory.json").write_text(json.dumps(holdings.memory.remembered()), encoding="utf-8")
         state = {"format": FORMAT, "counters": vars(counters), "facts": dict(facts)}
         (partial / "state.json").write_text(json.dumps(state, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         _sync(partial)
@@ -122,7 +138,8 @@ def read_checkpoint(place: Path, holdings: Holdings, facts: Mapping[str, Any]) -
     try:
         modules = {name: load_file(place / f"{name}.safetensors") for name in holdings.modules}
         moments = {name: load_file(place / f"{name}.optimizer.safetensors") for name in holdings.optimizers}
-    except (OSError, SafetensorError) as error:
+        memory = None if holdings.memory is None else json.loads((place / "memory.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, SafetensorError) as error:
         raise _unreadable(place, error) from error
     for name, module in holdings.modules.items():
         _check_shapes(place / name, _tensors(module), modules[name])
@@ -132,6 +149,8 @@ def read_checkpoint(place: Path, holdings: Holdings, facts: Mapping[str, Any]) -
                 tensor.copy_(modules[name][key])
     for name, optimizer in holdings.optimizers.items():
         load_optimizer(optimizer, moments[name])
+    if holdings.memory is not None:
+        holdings.memory.remember(memory)
     return Counters(**state["counters"])
 
 

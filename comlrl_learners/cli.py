@@ -22,6 +22,7 @@ ALGORITHMS = {
     "maremax": "MAReMaxTrainer",
     "iac": "IACTrainer",
     "maac": "MAACTrainer",
+    "madpo": "MADPOTrainer",
 }
 USAGE = """usage: comlrl-train ALGO --env ID|package.module:factory [--env.KEY VALUE ...] --policies MODEL [MODEL ...]
                     [--config run.yaml] [--seeds 0,1,2] [--KEY VALUE ...]

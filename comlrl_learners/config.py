@@ -145,6 +145,11 @@ class TrainerConfig:
         if self.sampling.temperature == 0:
             raise ConfigError("sampling.temperature=0 explores nothing. Use a positive one; eval_temperature may be 0.")
 
+    @property
+    def wants_references(self) -> bool:
+        """Whether frozen copies of the start are needed."""
+        return False
+
     def _check_choices(self) -> None:
         """Hold every setting to what its type hint says: one of a few words, a whole or a finite number, a switch."""
         for name, hint in get_type_hints(type(self)).items():

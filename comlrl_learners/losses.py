@@ -94,3 +94,13 @@ def value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip_range: 
         return errors
     held = old_values + (values - old_values).clamp(-clip_range, clip_range)
     return torch.maximum(errors, (held - targets) ** 2)
+
+
+def preference_loss(margins: Tensor, beta: float) -> Tensor:
+    """-log sigmoid(beta * margin), (pairs,): Bradley-Terry's likelihood (Rafailov et al. 2023, eq. 7).
+
+    Args:
+        margins: Log-prob (or log-ratio to a reference) of the chosen half less the rejected's, summed over agents.
+        beta: How sharply a margin counts, > 0.
+    """
+    return -torch.nn.functional.logsigmoid(beta * margins)

@@ -81,6 +81,13 @@ class RunFolder:
         lines = [json.dumps(record) for root in roots for record in transcript(root)]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
+    def write_records(self, round_number: int, records: Mapping[str, Any]) -> None:
+        """Write what an algorithm keeps of a round: `<name>/round-N.json` for each record."""
+        for name, data in records.items():
+            (self.path / name).mkdir(exist_ok=True)
+            text = json.dumps({"round": round_number, **data}, ensure_ascii=False)
+            (self.path / name / f"round-{round_number:06d}.json").write_text(text + "\n", encoding="utf-8")
+
     def close(self) -> None:
         """Close the metrics file."""
         self._metrics.close()

@@ -62,6 +62,11 @@ class Batch(Protocol):
         """Diagnostics of the team."""
         ...
 
+    @property
+    def records(self) -> Mapping[str, Any]:
+        """What the run folder keeps of a round besides: a folder's name and JSON values."""
+        ...
+
 
 class Algorithm(Protocol):
     """What the loop asks of an algorithm."""
@@ -283,12 +288,8 @@ class Trainer(Generic[ConfigT]):
             updated = self.algorithm.update(batch, self.rounds, rate)
         self.rounds += 1
         self.env_steps += batch.stats.joint_actions
-        last = [edge for root in batch.roots for edge in last_edges(root)]
         metrics = {
-            "reward_mean": float(np.mean([edge.reward for edge in last])),
-            "reward_std": float(np.std([edge.reward for edge in last])),
-            "return_mean": float(np.mean([mean_return(root, self.config.discount) for root in batch.roots])),
-            **score_means(last),
+            **self._played(batch.roots),
             **batch.metrics,
             **updated,
             "learning_rate": self.config.learning_rate * rate,
@@ -299,10 +300,24 @@ class Trainer(Generic[ConfigT]):
         }
         row = self._row("train", metrics)
         tracking.log(row)
+        if tracking.folder is not None:
+            tracking.folder.write_records(self.rounds, batch.records)
         every = self.config.transcripts_every
         if tracking.folder is not None and every and (self.rounds - 1) % every == 0:
             tracking.folder.write_transcripts(f"train-{self.rounds:06d}", batch.roots)
         return row
+
+    def _played(self, roots: Sequence[Node]) -> dict[str, float]:
+        """Means over what a round played; nothing where it played nothing."""
+        last = [edge for root in roots for edge in last_edges(root)]
+        if not last:
+            return {}
+        return {
+            "reward_mean": float(np.mean([edge.reward for edge in last])),
+            "reward_std": float(np.std([edge.reward for edge in last])),
+            "return_mean": float(np.mean([mean_return(root, self.config.discount) for root in roots])),
+            **score_means(last),
+        }
 
     def _evaluate(self) -> tuple[dict[str, float], list[Node]]:
         if self.held_out is None:
@@ -335,9 +350,8 @@ class Trainer(Generic[ConfigT]):
         return self.algorithm_class(self.config, self.playground.game, self.team, self.references, self._executor)
 
     def _build_references(self, given: PolicySources | None) -> dict[str, LLMPolicy] | None:
-        wanted = vars(self.config).get("kl_coef", 0.0) > 0
         if given is None:
-            return frozen_copies(self.team, sampled_from=self.team) if wanted else None
+            return frozen_copies(self.team, sampled_from=self.team) if self.config.wants_references else None
         config, agents = self.config, self.playground.game.agents
         team = build_team(given, agents, config.sampling, dtype=config.dtype, device=config.device)
         return frozen_copies(team, sampled_from=self.team)

@@ -74,6 +74,11 @@ class ActorConfig(TrainerConfig):
             raise ConfigError("kl_coef and entropy_coef must be 0 or more.")
         self.check_sampling(self.sampling.truncates, "sampling")
 
+    @property
+    def wants_references(self) -> bool:
+        """Whether frozen copies of the start are needed."""
+        return self.kl_coef > 0
+
     def check_sampling(self, truncates: bool, who: str) -> None:
         """Refuse a truncating sampler where its log-probs would enter a ratio."""
         if not truncates:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -94,6 +94,7 @@ class ActorCriticBatch:
     values: dict[str, list[ValueSample]]
     stats: RolloutStats
     metrics: dict[str, float]
+    records: dict[str, Any] = field(default_factory=dict)
 
 
 class ActorCritic:

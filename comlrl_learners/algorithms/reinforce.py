@@ -10,9 +10,9 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -71,6 +71,7 @@ class ReinforceBatch:
     samples: dict[str, list[TokenSample]]
     stats: RolloutStats
     metrics: dict[str, float]
+    records: dict[str, Any] = field(default_factory=dict)
 
 
 class Reinforce:

@@ -1,0 +1,152 @@
+"""Optimizer steps on preference pairs: every distinct completion is scored once, however many pairs share it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+
+import torch
+
+from comlrl_learners.checkpoint import Holdings
+from comlrl_learners.config import TrainerConfig
+from comlrl_learners.errors import NonFiniteError
+from comlrl_learners.losses import preference_loss
+from comlrl_learners.microbatches import plan
+from comlrl_learners.optimisation import WeightOptimizer
+from comlrl_learners.policy import LLMPolicy, distinct_policies
+from comlrl_learners.preferences import Pair
+from comlrl_learners.rollout import run_each
+from comlrl_learners.samples import Completion
+from comlrl_learners.team import folder_name, refuse_shared_weights
+
+Key = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""A completion: its policy, its prompt's ids and its own."""
+
+
+class PreferenceSteps:
+    """The team's policies, each with its optimizer, moved by pairs.
+
+    Args:
+        config: AdamW, micro-batches.
+        beta: How sharply a margin counts.
+        team: One policy per agent.
+        references: Frozen policies whose log-probs are subtracted, or None.
+        executor: Works on distinct policies side by side.
+    """
+
+    def __init__(
+        self,
+        config: TrainerConfig,
+        beta: float,
+        team: Mapping[str, LLMPolicy],
+        references: Mapping[str, LLMPolicy] | None,
+        executor: Executor | None,
+    ) -> None:
+        refuse_shared_weights(team)
+        self.config, self.beta, self.team, self.references, self.executor = config, beta, team, references, executor
+        self.policies = distinct_policies(team)
+        self.optimizers = {id(policy): WeightOptimizer(policy, agents, config) for policy, agents in self.policies}
+        self._reference_sums: dict[Key, float] = {}
+
+    def set_rate(self, factor: float) -> None:
+        """Use this share of the peak learning rate."""
+        for optimizer in self.optimizers.values():
+            optimizer.set_rate(factor)
+
+    def holdings(self) -> Holdings:
+        """Policies and their optimizers, by the first agent of each."""
+        names = {id(policy): f"policy-{folder_name(agents[0])}" for policy, agents in self.policies}
+        return Holdings(
+            {names[id(policy)]: policy.model for policy, _ in self.policies},
+            {names[key]: optimizer for key, optimizer in self.optimizers.items()},
+        )
+
+    def take(self, pairs: Sequence[Pair]) -> dict[str, float]:
+        """One optimizer step of every policy; all margins are taken before anyone moves."""
+        keyed = self._keyed(pairs)
+        sums = self._log_probs(self.team, keyed)
+        if self.references is not None:
+            fresh = {key: completion for key, completion in keyed.items() if key not in self._reference_sums}
+            self._reference_sums.update(self._log_probs(self.references, fresh))
+            sums = {key: value - self._reference_sums[key] for key, value in sums.items()}
+        margins = torch.tensor([self._margin(pair, sums) for pair in pairs], dtype=torch.float64, requires_grad=True)
+        losses = preference_loss(margins, self.beta)
+        _check_finite(losses, pairs)
+        losses.mean().backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        assert margins.grad is not None
+        pull: dict[Key, float] = dict.fromkeys(keyed, 0.0)
+        for pair, gradient in zip(pairs, margins.grad.tolist(), strict=True):
+            for agent in pair.chosen:
+                pull[self._key(agent, pair.chosen[agent])] += gradient
+                pull[self._key(agent, pair.rejected[agent])] -= gradient
+
+        def move(policy: LLMPolicy, agents: tuple[str, ...]) -> float:
+            return self._move(policy, {key: c for key, c in keyed.items() if key[0] == id(policy)}, pull)
+
+        norms = run_each(self.policies, move, self.executor)
+        found = {
+            f"{agent}/grad_norm": n for (_, agents), n in zip(self.policies, norms, strict=True) for agent in agents
+        }
+        values = margins.detach()
+        return {
+            "loss": float(losses.detach().mean()),
+            "margin": float(values.mean()),
+            "accuracy": float((values > 0).double().mean()),
+            **found,
+        }
+
+    def _move(self, policy: LLMPolicy, keyed: Mapping[Key, Completion], pull: Mapping[Key, float]) -> float:
+        """Follow the gradient of the loss through each distinct completion of one policy, once."""
+        optimizer = self.optimizers[id(policy)]
+        optimizer.adam.zero_grad()
+        moving = [(pull[key], completion) for key, completion in keyed.items() if pull[key] != 0]
+        for part in plan(moving, lambda item: item[1], self.config.microbatch_tokens) if moving else []:
+            now = policy.logprobs([completion for _, completion in part])
+            totals = torch.where(now.mask, now.logprobs, torch.zeros_like(now.logprobs)).sum(-1)
+            (totals * totals.new_tensor([weight for weight, _ in part])).sum().backward()  # type: ignore[no-untyped-call]
+        return optimizer.step() if moving else 0.0
+
+    def _key(self, agent: str, completion: Completion) -> Key:
+        return id(self.team[agent]), completion.prompt.ids, completion.ids
+
+    def _keyed(self, pairs: Sequence[Pair]) -> dict[Key, Completion]:
+        """The distinct completions of some pairs."""
+        return {
+            self._key(agent, completion): completion
+            for pair in pairs
+            for half in (pair.chosen, pair.rejected)
+            for agent, completion in half.items()
+        }
+
+    def _margin(self, pair: Pair, sums: Mapping[Key, float]) -> float:
+        return math.fsum(
+            sums[self._key(agent, pair.chosen[agent])] - sums[self._key(agent, pair.rejected[agent])]
+            for agent in pair.chosen
+        )
+
+    def _log_probs(self, scorers: Mapping[str, LLMPolicy], keyed: Mapping[Key, Completion]) -> dict[Key, float]:
+        """Summed log-prob of each completion, under the policy or the reference of whoever wrote it."""
+
+        @torch.no_grad()
+        def score(policy: LLMPolicy, agents: tuple[str, ...]) -> dict[Key, float]:
+            found: dict[Key, float] = {}
+            scorer = scorers[agents[0]]
+            own = [(key, completion) for key, completion in keyed.items() if key[0] == id(policy)]
+            for part in plan(own, lambda item: item[1], self.config.microbatch_tokens) if own else []:
+                now = scorer.logprobs([completion for _, completion in part])
+                totals = torch.where(now.mask, now.logprobs, torch.zeros_like(now.logprobs)).sum(-1).tolist()
+                found.update(zip([key for key, _ in part], totals, strict=True))
+            return found
+
+        results = run_each(self.policies, score, self.executor)
+        return {key: value for found in results for key, value in found.items()}
+
+
+def _check_finite(losses: torch.Tensor, pairs: Sequence[Pair]) -> None:
+    for pair, finite in zip(pairs, torch.isfinite(losses).tolist(), strict=True):
+        if not finite:
+            raise NonFiniteError(
+                f"The loss of a pair of {', '.join(pair.chosen)} at turn {pair.turn} of task {pair.task_id!r} is not "
+                "finite. Lower learning_rate, or use dtype='float32'."
+            )

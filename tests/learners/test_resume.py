@@ -16,6 +16,7 @@ from comlrl_learners import (
     ConfigError,
     IACTrainer,
     MAACTrainer,
+    MADPOTrainer,
     MAGRPOTrainer,
     MAREINFORCETrainer,
     MAReMaxTrainer,
@@ -37,6 +38,8 @@ KINDS = {
     "iac": (IACTrainer, {}),
     "iac with critics": (IACTrainer, {"use_separate_critic": True}),
     "maac": (MAACTrainer, {}),
+    "madpo": (MADPOTrainer, {}),
+    "madpo with a reference": (MADPOTrainer, {"reference_free": False}),
 }
 
 

@@ -1,16 +1,21 @@
-"""One agent alone: the losses and gradients of MAGRPO and MARLOO against TRL's GRPO and RLOO, in double precision.
+"""One agent alone: losses and gradients of MAGRPO, MARLOO and MADPO against TRL's GRPO, RLOO and DPO, in double.
 
 On policy a group-normalised loss is 0 whatever the weights: old log-probs are perturbed, every gradient is compared.
 """
+
+import math
 
 import pytest
 import torch
 
 from comlrl_envs import from_reward
-from comlrl_learners import MAGRPOConfig, MARLOOConfig
+from comlrl_learners import MADPOConfig, MAGRPOConfig, MARLOOConfig
 from comlrl_learners.advantages import group_advantages
 from comlrl_learners.algorithms.actor import Actors
+from comlrl_learners.algorithms.preference_steps import PreferenceSteps
 from comlrl_learners.algorithms.reinforce import Reinforce
+from comlrl_learners.policy import Request
+from comlrl_learners.preferences import Pair
 from comlrl_learners.rollout import Visit
 from comlrl_learners.samples import Completion, Prompt, TokenSample
 
@@ -155,3 +160,43 @@ def test_advantages_of_what_was_played_equal_trls_formulas(kind):
         expected = rewards - (rewards.sum(1, keepdim=True) - rewards) / 3
     found = torch.tensor([s.advantage for s in batch.samples["agent_0"]], dtype=torch.float64).view(2, 4)
     torch.testing.assert_close(found, expected)
+
+
+def test_madpo_of_one_agent_equals_trls_dpo_in_loss_and_every_gradient(tmp_path):
+    one, reference = toy_policy(double=True, temperature=1.0), toy_policy(7, double=True, temperature=1.0)
+    prompts = ("ab", "cdefg", "h")
+    drawn = {p: one.generate([Request(one.encode(p), 10 * i + k) for k in range(2)]) for i, p in enumerate(prompts)}
+    pairs = [Pair(p, 0, {"agent": p}, {"agent": a}, {"agent": b}, 1.0, 0.0, 0.5) for p, (a, b) in drawn.items()]
+    config = MADPOConfig(beta=0.3, reference_free=False, max_grad_norm=1e9)
+    steps = PreferenceSteps(config, 0.3, {"agent": one}, {"agent": reference}, None)
+    found = {}
+    optimizer = steps.optimizers[id(one)]
+    optimizer.step = lambda: found.update(gradients(one)) or 0.0
+    ours = steps.take(pairs)["loss"]
+    one.model.zero_grad()
+    rows = [pair.chosen["agent"] for pair in pairs] + [pair.rejected["agent"] for pair in pairs]
+    width = max(len(c.prompt.ids) + len(c.ids) for c in rows)
+    padded = [width - len(c.prompt.ids) - len(c.ids) for c in rows]
+    inputs = {
+        "input_ids": torch.tensor([[*c.prompt.ids, *c.ids, *[0] * p] for c, p in zip(rows, padded, strict=True)]),
+        "attention_mask": torch.tensor([[1] * (width - p) + [0] * p for p in padded]),
+        "completion_mask": torch.tensor(
+            [[0] * len(c.prompt.ids) + [1] * len(c.ids) + [0] * p for c, p in zip(rows, padded, strict=True)]
+        ),
+    }
+    trainer = trl.DPOTrainer(
+        model=one.model,
+        ref_model=reference.model,
+        args=trl.DPOConfig(output_dir=str(tmp_path), report_to=[], beta=0.3, bf16=False, use_cpu=True),
+        train_dataset=datasets.Dataset.from_dict({"prompt": ["a"], "chosen": ["b"], "rejected": ["c"]}),
+        processing_class=one.tokenizer,
+    )
+    one.model.train(False)
+    theirs = trainer._compute_loss(trainer.model, inputs, False)
+    theirs.backward()
+    assert ours == pytest.approx(theirs.item(), abs=1e-6) and abs(ours - math.log(2)) > 1e-3
+    expected = gradients(one)
+    assert expected.keys() == found.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=0)
+    assert max(gradient.abs().max() for gradient in expected.values()) > 0.03

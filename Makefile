@@ -20,10 +20,10 @@ train: $(VENV)/.installed  ## train two tiny agents on writing/length_ratio (CPU
 	HF_HUB_OFFLINE=1 $(BIN)/comlrl-train magrpo --config examples/length_ratio.yaml $(ARGS)
 
 test: $(VENV)/.installed-dev  ## run the tests but the slow ones
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m "not slow" $(ARGS)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m "not slow" -n 2 $(ARGS)
 
 slow: $(VENV)/.installed-dev  ## run the slow tests
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m slow $(ARGS)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -m slow -n 2 $(ARGS)
 
 lint: $(VENV)/.installed-dev  ## check style and docstrings
 	$(BIN)/ruff check .
@@ -41,7 +41,7 @@ docs: $(VENV)/.installed-dev  ## build the documentation into site/
 
 compat: $(COMPAT)/.installed  ## test the environments on the oldest supported PettingZoo, without torch
 	@$(COMPAT)/bin/python -c 'import comlrl_envs, importlib.util as u; assert u.find_spec("torch") is None, "torch is in $(COMPAT)"'
-	HF_HUB_OFFLINE=1 $(COMPAT)/bin/python -m pytest -m "not slow" tests/envs $(ARGS)
+	HF_HUB_OFFLINE=1 $(COMPAT)/bin/python -m pytest -m "not slow" -n 2 tests/envs $(ARGS)
 
 clean:  ## remove the virtual environments and all that was built
 	rm -rf $(VENV) $(COMPAT) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -69,5 +69,5 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/constraints.txt
 
 $(COMPAT)/.installed: pyproject.toml constraints.txt | $(COMPAT)/bin/python
 	grep -vE '^(pettingzoo|gymnasium)==' constraints.txt >$(COMPAT)/constraints.txt
-	$(COMPAT)/bin/python -m pip install --quiet -c $(COMPAT)/constraints.txt -e . pytest hypothesis pettingzoo==1.26.1 gymnasium==1.2.2
+	$(COMPAT)/bin/python -m pip install --quiet -c $(COMPAT)/constraints.txt -e . pytest pytest-xdist hypothesis pettingzoo==1.26.1 gymnasium==1.2.2
 	@touch $@

@@ -5,12 +5,13 @@ Every shipped id accepts the same base keyword arguments; the others are the fie
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from comlrl_envs.env import TextEnv
-from comlrl_envs.errors import OptionError, closest
+from comlrl_envs.errors import OptionError, boolean, closest
 from comlrl_envs.game import MAX_ACTION_CHARS, TextGame
 from comlrl_envs.scenario import Scenario, setting_names
 from comlrl_envs.tasks import Parse, Row, TaskSet, parse_split
@@ -68,6 +69,8 @@ def build_env(
     for key in kwargs:
         if key not in known:
             raise OptionError(f"{name} takes no keyword {key!r}.{closest(key, known)} It takes {', '.join(known)}.")
+    for key in _switches(scenario) & kwargs.keys():
+        boolean(key, kwargs[key])
     base = {**BASE, **(defaults or {}), **{k: v for k, v in kwargs.items() if k in BASE}}
     chosen = {k: v for k, v in kwargs.items() if k in settings and k not in BASE}
     for key in ("feedback", "max_turns"):
@@ -84,6 +87,15 @@ def build_env(
         reward=base["reward"],
     )
     return TextEnv(game, _tasks(load, base, parse), name, base["text_infos"], base["render_mode"])
+
+
+def _switches(scenario: type[Scenario]) -> set[str]:
+    """Keyword arguments that are True or False: a text such as "no" would count as true without a word."""
+    settings: Any = scenario
+    # Annotations are texts where a module postpones them.
+    kinds = {f.name: f.type for f in dataclasses.fields(settings) if f.init} if setting_names(settings) else {}
+    own = {key for key, kind in kinds.items() if kind in (bool, "bool")}
+    return own | {key for key, default in BASE.items() if isinstance(default, bool)}
 
 
 def _tasks(load: Loader, base: Mapping[str, Any], parse: Parse | None) -> TaskSet:

@@ -27,6 +27,11 @@ class Briefs:
         self._agents = agents
         self._writers = _by_agent(override, agents)
 
+    @property
+    def given(self) -> dict[str, Writer]:
+        """The caller's writers, by agent."""
+        return dict(self._writers)
+
     def of(self, task: Task, scenario: Scenario, state: State) -> tuple[str, ...]:
         """Per agent, its brief; raises ``TaskError`` if the row lacks a field of a template."""
         return tuple([self._one(agent, task, scenario, state) for agent in self._agents])
@@ -40,6 +45,11 @@ class Briefs:
         try:
             return writer.format_map(task.fields)
         except KeyError as missing:
+            if missing.args[0] in self._agents:
+                raise OptionError(
+                    f"The prompt template {writer!r} asks for a field {missing.args[0]!r}, which is an agent. For a "
+                    f'template of each agent\'s own pass a mapping; on a command line, {{{agent}: "Say {{text}}"}}.'
+                ) from missing
             raise TaskError(
                 f"Task {task.id!r} has no field {missing.args[0]!r}, which the prompt template of {agent!r} asks for; "
                 f"it has {sorted(task.fields)}. Write literal braces twice.{closest(missing.args[0], task.fields)}"
@@ -64,10 +74,17 @@ def _by_agent(override: PromptOverride | None, agents: tuple[str, ...]) -> dict[
     if isinstance(override, Mapping):
         for name in override:
             if name not in agents:
-                raise OptionError(f"prompts names {name!r}; the agents are {agents}.{closest(name, agents)}")
+                raise OptionError(
+                    f"prompts names {name!r}; the agents are {agents}.{closest(name, agents)} A template for all of "
+                    "them is a text; on a command line, one that reads as a mapping takes quotes of its own."
+                )
         writers = dict(override)
     elif isinstance(override, str) or callable(override):
         writers = dict.fromkeys(agents, override)
+    elif not isinstance(override, Sequence):
+        raise OptionError(
+            f"prompts is a {type(override).__name__}; expected a template, a callable, a list or a dict by agent."
+        )
     else:
         if len(override) != len(agents):
             raise OptionError(

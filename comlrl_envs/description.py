@@ -17,12 +17,13 @@ from comlrl_envs.env import TextEnv
 from comlrl_envs.game import Episode, TextGame
 from comlrl_envs.registry import list_envs, spec
 from comlrl_envs.render import render
-from comlrl_envs.scenario import Scenario
+from comlrl_envs.scenario import Scenario, setting_names
 from comlrl_envs.sources import REAL_SETS, DataFile
 from comlrl_envs.terminal import visible
 
 TRANSCRIPT_CHARS = 6000
 """Longest example transcript; what is beyond is cut."""
+_ABOUT_TRANSCRIPT = "The oracle, on the demo set, seed 0. It plays for the reward, not for style or sense:"
 
 BASE_MEANINGS: Mapping[str, tuple[str, str]] = {
     "split": ("str", '`"train"` or `"eval"`, or a slice of rows such as `"train[:1000]"`.'),
@@ -136,6 +137,13 @@ def describe(id: str) -> Description:
     )
 
 
+def keyword_names(id: str) -> list[str]:
+    """The keyword arguments of ``id``, sorted; raises ``UnknownIdError`` if no environment has this id."""
+    found = spec(id)
+    scenario = _demo_env(found.load(), found.kwargs, "train").game.scenario
+    return sorted(setting_names(type(scenario)) | BASE.keys())
+
+
 def arguments(game: TextGame, given: Mapping[str, Any]) -> tuple[Argument, ...]:
     """The keyword arguments of an environment, its own settings first.
 
@@ -145,8 +153,9 @@ def arguments(game: TextGame, given: Mapping[str, Any]) -> tuple[Argument, ...]:
     """
     meanings = field_meanings(type(game.scenario))
     settings = _settings(game.scenario)
+    presets = _presets(game.scenario)
     own = [
-        Argument(name, *_worded(name, kind, meanings[name]), default=repr(given.get(name, default)), own=True)
+        Argument(name, *_worded(name, kind, meanings[name], presets), default=repr(given.get(name, default)), own=True)
         for name, (kind, default) in settings.items()
     ]
     defaults: dict[str, Any] = {
@@ -199,7 +208,7 @@ def to_markdown(description: Description, level: int = 2) -> str:
     if d.data:
         parts.append(_table(("real set", ""), list(d.data.items())))
     if d.transcript:
-        parts += [f"{mark} Example transcript", "The oracle, on the demo set, seed 0:", _fenced(d.transcript)]
+        parts += [f"{mark} Example transcript", _ABOUT_TRANSCRIPT, _fenced(d.transcript)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -272,10 +281,18 @@ def _settings(scenario: Any) -> dict[str, tuple[str, Any]]:
     return {name: (kind.replace(" | ", " or "), values.get(name)) for name, kind in kinds.items()}
 
 
-def _worded(name: str, kind: str, meaning: str) -> tuple[str, str]:
+def _presets(scenario: Any) -> tuple[str, ...]:
+    """Names that the setting ``reward`` of a scenario takes, if it declares them as ``presets``."""
+    return tuple(scenario.presets) if hasattr(scenario, "presets") else ()
+
+
+def _worded(name: str, kind: str, meaning: str, presets: Sequence[str]) -> tuple[str, str]:
     """Type and meaning of a setting; ``reward`` takes a callable on every id, whatever its own presets."""
     if name != "reward":
         return kind, meaning
+    if presets:
+        names = _listed([f'"{preset}"' for preset in presets])
+        meaning = f"{meaning.rstrip('.')}: {names}."
     return f"{kind} or callable", f"{meaning} Or a function of per-agent lists of texts, which replaces the terms."
 
 

@@ -71,7 +71,7 @@ class MissingExtraError(ComlrlError, ImportError):
 
     def __str__(self) -> str:
         """One line with the command that mends it."""
-        return f"{self.purpose} needs the extra {self.extra!r}: pip install comlrl-envs[{self.extra}]"
+        return f'{self.purpose} needs the extra {self.extra!r}: pip install "comlrl-envs[{self.extra}]"'
 
 
 def positive_int(name: str, value: object) -> int:
@@ -81,11 +81,24 @@ def positive_int(name: str, value: object) -> int:
     return value
 
 
+def boolean(name: str, value: object) -> bool:
+    """``value`` if it is True or False; raises ``OptionError`` naming the argument."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{name}={value!r}; expected True or False.")
+    return value
+
+
 def closest(word: object, options: Iterable[str]) -> str:
     """Suffix that names the nearest of ``options``, or ``""`` if none is near.
 
     >>> closest("lenght", ["length", "width"])
     " Did you mean 'length'?"
     """
+    found = nearest(word, options)
+    return f" Did you mean {found!r}?" if found is not None else ""
+
+
+def nearest(word: object, options: Iterable[str]) -> str | None:
+    """The nearest of ``options``, or None if none is near."""
     found = difflib.get_close_matches(str(word), list(options), n=1, cutoff=0.5)
-    return f" Did you mean {found[0]!r}?" if found else ""
+    return found[0] if found else None

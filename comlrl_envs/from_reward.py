@@ -147,6 +147,12 @@ class CallableGame(TextGame):
         self._writers = writers
         self._feedback = feedback
 
+    @property
+    def callables(self) -> dict[str, Any]:
+        """Reward, formatters and feedback."""
+        feedback = {} if self._feedback is None else {"feedback": self._feedback.func}
+        return {**super().callables, "formatters": dict(self._writers or {}), **feedback}
+
     def _first_news(self, task: Task, state: State) -> tuple[str, ...]:
         if self._writers is not None:
             return tuple([checked_prompt(self._writers[a](task.fields), task.id, a) for a in self.agents])

@@ -16,7 +16,17 @@ from comlrl_envs.scenario import Scenario, Score, State, Step, with_preset
 from comlrl_envs.scoring import Judge, check_range
 from comlrl_envs.seeding import derive, rng
 from comlrl_envs.tasks import Task
-from comlrl_envs.transcript import Exchange, Message, as_messages, as_text, check_memory, clean, remembered, turns
+from comlrl_envs.transcript import (
+    Exchange,
+    Message,
+    as_messages,
+    as_text,
+    check_memory,
+    clean,
+    remembered,
+    turns,
+    writable,
+)
 
 MAX_ACTION_CHARS = 32_768
 
@@ -124,6 +134,12 @@ class TextGame:
         """Names of the metrics that each agent has."""
         return self._judge.agent_metric_names
 
+    @property
+    def callables(self) -> dict[str, Any]:
+        """What the caller gave in place of the scenario's own: reward and prompts, where there are any."""
+        own = self._judge.own
+        return {**({} if own is None else {"reward": own.func}), **self._briefs.given}
+
     def with_reward(
         self, reward: Callable[..., Any], reward_range: tuple[float, float] = (-float("inf"), float("inf"))
     ) -> TextGame:
@@ -145,7 +161,7 @@ class TextGame:
     def _start(self, task: Task, seed: int) -> Episode:
         state = self.scenario.begin(task.fields, rng(seed, task.id, "begin"))
         state = dataclasses.replace(state, key=derive(seed, task.id))
-        briefs = self._briefs.of(task, self.scenario, state)
+        briefs = tuple([writable(brief) for brief in self._briefs.of(task, self.scenario, state)])
         news = self._first_news(task, state)
         return Episode(task.id, seed, task.fields, state, 0, briefs, news, ((),) * len(self.agents))
 
@@ -269,14 +285,14 @@ class TextGame:
         )
 
     def _first_news(self, task: Task, state: State) -> tuple[str, ...]:
-        return tuple([self.scenario.observe(state, agent) for agent in self.agents])
+        return tuple([writable(self.scenario.observe(state, agent)) for agent in self.agents])
 
     def _news(
         self, before: Episode, past: tuple[tuple[Exchange, ...], ...], state: State, done: bool
     ) -> tuple[str, ...]:
         if done:
             return ("",) * len(self.agents)
-        return tuple([self.scenario.observe(state, agent) for agent in self.agents])
+        return tuple([writable(self.scenario.observe(state, agent)) for agent in self.agents])
 
     def _first_prompts(self, episodes: Sequence[Episode]) -> list[str]:
         """What the first agent is shown in each episode, for rewards that ask for it."""

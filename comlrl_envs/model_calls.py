@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias
 
 from comlrl_envs.errors import MissingExtraError
+from comlrl_envs.model_transport import MOST_BYTES, Allowance, Transport
 from comlrl_envs.redaction import Redactor
 from comlrl_envs.seeding import rng
 
@@ -25,6 +26,10 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 SHOWN_CHARS = 300
 """Most characters of a server's words in an error."""
 NO_CREDIT = "insufficient_quota"
+MOST_TOKENS = 10**12
+"""A server that counts more than this does not count."""
+_STEEPEST = 10
+_BELOW = ("httpx", "httpx2", "httpcore", "httpcore2")
 
 Body: TypeAlias = Mapping[str, Any]
 
@@ -34,10 +39,10 @@ class Completion:
     """A model's answer.
 
     Attributes:
-        text: What it wrote.
+        text: What it wrote, unchanged.
         finish_reason: Why it stopped, such as ``"stop"`` or ``"length"``; ``""`` if the server does not tell.
-        prompt_tokens: Tokens read; None if the server does not tell.
-        completion_tokens: Tokens written; None if the server does not tell.
+        prompt_tokens: Tokens read; None if the server does not tell, or tells no count.
+        completion_tokens: Tokens written; None if the server does not tell, or tells no count.
         seconds: From the first attempt to the answer.
         attempts: Requests that it took.
     """
@@ -93,9 +98,15 @@ class Connection:
         self.slots = threading.BoundedSemaphore(concurrency)
         self._path, self._retries = path, retries
         self._redact = Redactor(key)
+        http = importlib.import_module(_http_library(self._sdk.DefaultHttpxClient))
+        self._transport = Transport(http, base_url)
         # The library insists on some key; a server that asks for none ignores this one.
         self._client = self._sdk.OpenAI(
-            api_key=key or "none", base_url=base_url, max_retries=0, timeout=retries.timeout
+            api_key=key or "none",
+            base_url=base_url,
+            max_retries=0,
+            timeout=retries.timeout,
+            http_client=self._sdk.DefaultHttpxClient(transport=self._transport),
         )
         self._redact.guard_logs()
 
@@ -135,33 +146,20 @@ class Connection:
         )
 
     def _attempt(self, body: Body, deadline: float) -> tuple[str, str, tuple[int | None, int | None]] | Failure:
-        sdk = self._sdk
+        allowance = Allowance(deadline)
         # Errors are turned into values here and raised elsewhere, so that no traceback carries the library's own,
         # whose texts and requests hold the key.
         try:
-            raw = self._send(body, deadline)
-        except sdk.APITimeoutError:
-            return Failure(f"time-out after {self._retries.timeout:g} s (timeout)", retry=True)
-        except sdk.APIStatusError as error:
+            with self._transport.within(allowance):
+                raw = self._send(body, allowance)
+            return self._read(raw)
+        except self._sdk.APIStatusError as error:
             return self._refusal(error)
-        except sdk.APIConnectionError as error:
-            return Failure(self._words("no connection", error.__cause__ or error), retry=True)
-        except sdk.OpenAIError as error:
-            return Failure(self._words(type(error).__name__, error))
-        except OSError as error:
-            return Failure(self._words("no connection", error), retry=True)
         except Exception as error:
-            # While a body is read, the HTTP library below raises errors of its own, of which two generations exist.
-            if type(error).__module__.partition(".")[0] not in ("httpx", "httpx2", "httpcore", "httpcore2"):
-                raise
-            return Failure(self._words("the answer broke off", error), retry=True)
-        if raw is None:
-            return Failure(f"time-out after {self._retries.timeout:g} s (timeout), in the middle of an answer", True)
-        return self._read(raw)
+            return self._broken(error, allowance)
 
-    def _send(self, body: Body, deadline: float) -> bytes | None:
-        """The body of the answer; None if it was not complete by the deadline, however steadily it drips."""
-        left = max(deadline - time.monotonic(), 0.001)
+    def _send(self, body: Body, allowance: Allowance) -> bytes:
+        """The body of the answer."""
         create = (
             self._client.chat.completions.with_streaming_response.create
             if "messages" in body
@@ -169,26 +167,57 @@ class Connection:
         )
         known = {name: body[name] for name in ("model", "messages", "prompt") if name in body}
         extra = {name: value for name, value in body.items() if name not in known}
-        parts: list[bytes] = []
-        with create(**known, extra_body=extra, timeout=left) as response:
-            for part in response.iter_bytes():
-                parts.append(part)
-                if time.monotonic() > deadline:
-                    return None
-        return b"".join(parts)
+        with create(**known, extra_body=extra, timeout=allowance.seconds()) as response:
+            raw: bytes = response.read()
+        return raw
+
+    def _broken(self, error: Exception, allowance: Allowance) -> Failure:
+        """What an attempt without a status came to; whatever a server sends, the caller gets no other error."""
+        sdk = self._sdk
+        if allowance.overrun:
+            return Failure(f"the answer is larger than {MOST_BYTES // 2**20} MiB")
+        if allowance.over or isinstance(error, sdk.APITimeoutError):
+            return Failure(f"time-out after {self._retries.timeout:g} s (timeout)", retry=True)
+        if isinstance(error, RecursionError):
+            return Failure("the answer is nested too deeply to be read")
+        if isinstance(error, sdk.APIConnectionError):
+            return Failure(self._words("no connection", error.__cause__ or error), retry=True)
+        if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _BELOW:
+            return Failure(self._words("no connection", error), retry=True)
+        return Failure(self._words(f"the answer could not be read ({type(error).__name__})", error))
 
     def _refusal(self, error: Any) -> Failure:
         status = int(error.status_code)
-        words = self._words(f"status {status}", error)
-        credit = status == 429 and NO_CREDIT in str(error.body)
+        try:
+            credit = status == 429 and NO_CREDIT in str(error.body)
+        except RecursionError:
+            credit = False
+        return self._judged(status, self._words(f"status {status}", error), credit, error.response.headers)
+
+    def _judged(self, status: int, words: str, credit: bool, headers: Mapping[str, str]) -> Failure:
         refused = status in REFUSED or credit
         retry = not refused and (status in RETRIED or status >= 500)
-        return Failure(words, retry, refused, status, _retry_after(error.response.headers) if retry else None)
+        return Failure(words, retry, refused, status, _retry_after(headers) if retry else None)
+
+    def _reported(self, data: Mapping[str, Any]) -> Failure | None:
+        """An error that a server sends as if it were an answer, with status 200; None if there is none."""
+        error = data if data.get("object") == "error" else data.get("error")
+        if not error:
+            return None
+        fields = error if isinstance(error, dict) else {}
+        credit = NO_CREDIT in (fields.get("code"), fields.get("type"))
+        code = fields.get("code")
+        status = 429 if credit else code if isinstance(code, int) and 400 <= code < 600 else 0
+        message = fields.get("message") or (error if isinstance(error, str) else json.dumps(error))
+        return self._judged(status, self._cut(f"the server reports an error: {message}"), credit, {})
 
     def _words(self, what: str, error: BaseException) -> str:
+        return f"{what}: {self._cut(str(error) or type(error).__name__)}"
+
+    def _cut(self, text: str) -> str:
         # First the key, then the cut: half a key would be found by no search.
-        words = " ".join(self._redact(str(error) or type(error).__name__).split())
-        return f"{what}: {words[:SHOWN_CHARS]}{'...' if len(words) > SHOWN_CHARS else ''}"
+        words = " ".join(self._redact(text).split())
+        return f"{words[:SHOWN_CHARS]}{'...' if len(words) > SHOWN_CHARS else ''}"
 
     def _read(self, raw: bytes) -> tuple[str, str, tuple[int | None, int | None]] | Failure:
         try:
@@ -196,19 +225,23 @@ class Connection:
         except ValueError:
             start = self._redact(raw.decode("utf-8", "replace"))[:80]
             return Failure(f"the answer is no JSON: {start!r}")
-        choices = data.get("choices") if isinstance(data, dict) else None
-        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        if not isinstance(data, dict):
             return Failure("the answer holds no choices")
+        choices = data.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+            return self._reported(data) or Failure("the answer holds no choices")
         choice = choices[0]
         message = choice.get("message")
         text = message.get("content") if isinstance(message, dict) else choice.get("text")
         finish = choice.get("finish_reason")
-        finish = self._redact(finish) if isinstance(finish, str) else ""
+        finish = self._cut(finish) if isinstance(finish, str) else ""
         if not isinstance(text, str):
             hint = "; raise max_tokens, the model stopped before it wrote" if finish == "length" else ""
-            return Failure(f"the answer holds no content (finish_reason={finish!r}{hint})")
+            missing = f"the answer holds no content (finish_reason={finish!r}{hint})"
+            return self._reported(data) or Failure(missing)
         usage = data.get("usage")
-        return self._redact(text), finish, (_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+        # The text is what a player wrote and is scored as written, whatever key it resembles.
+        return text, finish, (_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
 
 
 def call_all(connection: Connection, bodies: Sequence[Body]) -> list[Answer]:
@@ -252,7 +285,7 @@ def call_all(connection: Connection, bodies: Sequence[Body]) -> list[Answer]:
 
 def _wait(failure: Failure, attempt: int, number: int) -> float:
     """Seconds before the next attempt: what the server asks for, or a growing wait, spread by a half."""
-    grown = min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)
+    grown = min(FIRST_WAIT * 2 ** min(attempt - 1, _STEEPEST), LONGEST_WAIT)
     spread = float(rng("model client", number, attempt).uniform(0.5, 1.0))
     return grown * spread if failure.wait is None else failure.wait
 
@@ -264,7 +297,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
     try:
         seconds = float(given) if given.replace(".", "", 1).isdigit() else _until(given)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return None
     return max(0.0, seconds)
 
@@ -275,4 +308,12 @@ def _until(date: str) -> float:
 
 def _count(usage: object, name: str) -> int | None:
     value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return value
+
+
+def _http_library(client: type) -> str:
+    """``httpx`` or ``httpx2``, whichever the library's own client is built on."""
+    modules = (base.__module__.partition(".")[0] for base in client.__mro__)
+    return next(module for module in modules if module in _BELOW)

@@ -12,13 +12,18 @@ answer                                         outcome
 a text, also an empty one                      a ``Completion``
 408, 409, 429, 5xx, time-out, reset            tried again after the server's ``Retry-After``, or after a growing wait
 the same, ``max_retries`` or the total is out  ``InfrastructureError``: no reply, and no score
-no JSON, no choices, no content                ``InfrastructureError`` at once: asking again may cost again
+no JSON, no choices, no content, over 16 MiB   ``InfrastructureError`` at once: asking again may cost again
 400, 413, 422 and other refusals of a request  ``InfrastructureError`` at once, with the server's words
 401, 402, 403, 404, or 429 without credit      ``OptionError``: every request would fail alike, so all of them stop
+200 with an ``error`` in place of choices      as the status that its ``code`` names; without one as a refused request
 =============================================  ======================================================================
 
+The time-outs hold for all of an attempt: connecting, sending, headers, and bodies, those of errors included. Only the
+system's own look-up of a host's name is out of their reach.
+
 The key is read from an environment variable when a connection opens. It is in no setting, ``repr``, pickle, error or
-log, and is taken out of whatever a server repeats.
+log. A completion's text is handed on as it was written, even if a server puts the key there. Keys of fewer than eight
+characters, such as ``EMPTY``, are taken for placeholders and hidden nowhere.
 """
 
 from __future__ import annotations
@@ -32,13 +37,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from comlrl_envs.errors import InfrastructureError, OptionError, positive_int
-from comlrl_envs.model_calls import Completion, Connection, Failure, Retries, call_all
+from comlrl_envs.errors import InfrastructureError, OptionError, boolean
+from comlrl_envs.model_calls import SHOWN_CHARS, Completion, Connection, Failure, Retries, call_all
 
 Prompt: TypeAlias = "str | Sequence[Mapping[str, Any]]"
 """A text, or chat turns: mappings with ``role`` and ``content``."""
 
 DEFAULT_URL = "https://api.openai.com/v1"
+MOST_COUNT = 1_000_000
+LONGEST_SECONDS = 604_800.0
+"""A week; clocks and sockets take no time-out without bounds."""
 _lock = threading.Lock()
 _open: dict[ModelClient, Connection] = {}
 
@@ -55,8 +63,8 @@ class ModelClient:
         parameters: Sent with each request, such as ``{"temperature": 0.7, "max_tokens": 256}``.
         concurrency: Requests in flight at most, over all clients with these settings in the process.
         max_retries: Further attempts at a request that failed by no fault of its own.
-        timeout: Seconds that one attempt may take.
-        total_timeout: Seconds that all attempts at one request may take, waits included.
+        timeout: Seconds that one attempt may take, at most a week.
+        total_timeout: Seconds that all attempts at one request may take, waits included; at most a week.
     """
 
     model: str
@@ -72,16 +80,22 @@ class ModelClient:
     def __post_init__(self) -> None:
         """Check the settings, and fix the address that the environment gives."""
         if not isinstance(self.model, str) or not self.model:
-            raise OptionError(f"model={self.model!r}; expected the name that the server gives the model.")
+            raise OptionError(f"model={_shown(self.model)}; expected the name that the server gives the model.")
+        if not isinstance(self.base_url, str):
+            raise OptionError(f"base_url={_shown(self.base_url)}; expected an address such as {DEFAULT_URL!r}.")
+        if not isinstance(self.key_variable, str):
+            raise OptionError(
+                f"key_variable={_shown(self.key_variable)}; expected the name of an environment variable, such as "
+                "'OPENAI_API_KEY', or '' for a server that asks for no key."
+            )
+        boolean("chat", self.chat)
         url = self.base_url or os.environ.get("OPENAI_BASE_URL", "") or DEFAULT_URL
         object.__setattr__(self, "base_url", _checked_url(url))
         object.__setattr__(self, "parameters", _checked_parameters(self.parameters))
-        positive_int("concurrency", self.concurrency)
-        if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
-            raise OptionError(f"max_retries={self.max_retries!r}; expected an integer of at least 0.")
-        for name, value in (("timeout", self.timeout), ("total_timeout", self.total_timeout)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise OptionError(f"{name}={value!r}; expected a number of seconds above 0.")
+        _checked_count("concurrency", self.concurrency, 1, MOST_COUNT)
+        _checked_count("max_retries", self.max_retries, 0, MOST_COUNT)
+        _checked_seconds("timeout", self.timeout)
+        _checked_seconds("total_timeout", self.total_timeout)
 
     def settings(self) -> dict[str, Any]:
         """All settings as JSON values; no key is among them."""
@@ -108,13 +122,16 @@ class ModelClient:
 
         Raises:
             MissingExtraError: The package ``openai`` is not installed.
-            OptionError: The server refuses the key, the account, the model or the address; or the key is missing.
+            OptionError: The server refuses the key, the account, the model or the address; or the key is missing; or
+                a prompt or parameter cannot be sent.
         """
-        if not prompts:
+        if isinstance(prompts, str) or not isinstance(prompts, Sequence):
+            raise OptionError(f"prompts={_shown(prompts)}; expected a list of prompts. For one prompt call complete.")
+        shared = {**self.parameters, **_checked_parameters({} if parameters is None else parameters)}
+        bodies = [{"model": self.model, **shared, **_sendable(self._content(prompt))} for prompt in prompts]
+        if not bodies:
             return []
         connection = self._connection()
-        shared = {**self.parameters, **_checked_parameters(parameters or {})}
-        bodies = [{"model": self.model, **shared, **self._content(prompt)} for prompt in prompts]
         answers = call_all(connection, bodies)
         refused = next((answer for answer in answers if isinstance(answer, Failure) and answer.refused), None)
         if refused is not None:
@@ -127,11 +144,14 @@ class ModelClient:
         ]
 
     def _content(self, prompt: Prompt) -> dict[str, Any]:
+        if isinstance(prompt, str):
+            return {"messages": [{"role": "user", "content": prompt}]} if self.chat else {"prompt": prompt}
+        turns = _checked_chat(prompt)
         if self.chat:
-            chat = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(turn) for turn in prompt]
-            return {"messages": chat}
-        text = prompt if isinstance(prompt, str) else "\n\n".join(str(turn["content"]) for turn in prompt)
-        return {"prompt": text}
+            return {"messages": turns}
+        if any(not isinstance(turn.get("content"), str) for turn in turns):
+            raise OptionError("A turn's content is no text, and chat=False sends one text. Give texts, or chat=True.")
+        return {"prompt": "\n\n".join(turn["content"] for turn in turns)}
 
     def _connection(self) -> Connection:
         with _lock:
@@ -175,7 +195,7 @@ class ModelClient:
             404: f"The server knows no model {self.model!r}, or the address is wrong: check model and base_url.",
             429: f"The account behind the key ({source}) has no credit: top it up, then run again.",
         }[failure.status]
-        return f"{self.base_url} refused the request ({failure.reason}). {mend} Finished work is kept."
+        return f"{self.base_url} refused the request ({failure.reason}). {mend} What --out wrote is kept."
 
 
 def close_clients() -> None:
@@ -185,6 +205,48 @@ def close_clients() -> None:
         _open.clear()
     for connection in connections:
         connection.close()
+
+
+def _shown(value: object) -> str:
+    """A value in an error, cut; integers beyond a size, and values that hold one, have no ``repr``."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return f"(a {type(value).__name__} too large to show)"
+    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "..."
+
+
+def _checked_count(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise OptionError(f"{name}={_shown(value)}; expected an integer from {least} to {most}.")
+
+
+def _checked_seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST_SECONDS:
+        raise OptionError(
+            f"{name}={_shown(value)}; expected a number of seconds above 0 and at most {LONGEST_SECONDS:.0f} (a week)."
+        )
+
+
+def _sendable(content: dict[str, Any]) -> dict[str, Any]:
+    """``content``, if it is JSON values in UTF-8."""
+    try:
+        json.dumps(content, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as bad:
+        reason = "it holds lone surrogates" if isinstance(bad, UnicodeError) else str(bad)
+        raise OptionError(f"A prompt cannot be sent: {reason}. Give texts, or turns of JSON values.") from None
+    return content
+
+
+def _checked_chat(prompt: object) -> list[dict[str, Any]]:
+    """The turns of a chat."""
+    expected = "expected a text, or a list of turns such as {'role': 'user', 'content': 'Hello'}"
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes) or not prompt:
+        raise OptionError(f"prompt={_shown(prompt)}; {expected}.")
+    for turn in prompt:
+        if not isinstance(turn, Mapping) or not isinstance(turn.get("role"), str):
+            raise OptionError(f"A prompt holds the turn {_shown(turn)}; {expected}.")
+    return [dict(turn) for turn in prompt]
 
 
 def _checked_url(url: str) -> str:
@@ -205,9 +267,11 @@ def _checked_url(url: str) -> str:
 
 def _checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters as JSON has them, so that pickled, stored and sent ones are the same."""
+    if not isinstance(parameters, Mapping):
+        raise OptionError(f"parameters={_shown(parameters)}; expected a dict such as {{'temperature': 0.7}}.")
     try:
         copied: dict[str, Any] = json.loads(json.dumps(dict(parameters), sort_keys=True, allow_nan=False))
-    except (TypeError, ValueError) as bad:
+    except (TypeError, ValueError, RecursionError) as bad:
         raise OptionError(f"parameters are no JSON values ({bad}); give numbers, texts, lists and dicts.") from bad
     for name in ("model", "messages", "prompt", "stream", "n"):
         if name in copied:

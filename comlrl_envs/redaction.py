@@ -7,6 +7,8 @@ import logging
 from urllib.parse import quote
 
 HIDDEN = "[key hidden]"
+SHORTEST = 8
+"""Characters from which on a key is one; ``EMPTY``, ``x`` and the like are no secret, and common in texts."""
 _FAMILIES = ("openai", "httpx", "httpcore", "httpx2", "httpcore2")
 
 
@@ -14,11 +16,11 @@ class Redactor:
     """Replaces a key in texts, in the forms in which servers and libraries repeat it.
 
     Args:
-        secret: The key; ``""`` hides nothing.
+        secret: The key; one of less than ``SHORTEST`` characters hides nothing.
     """
 
     def __init__(self, secret: str) -> None:
-        forms = {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]}
+        forms = {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]} if len(secret) >= SHORTEST else {""}
         self._forms = sorted(forms - {""}, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pettingzoo
 
-from comlrl_envs.errors import OptionError, UnknownIdError, closest
+from comlrl_envs.errors import OptionError, UnknownIdError, nearest
 
 if TYPE_CHECKING:
     from comlrl_envs.env import TextEnv
@@ -103,8 +103,10 @@ def spec(id: str) -> EnvSpec:
         return _SPECS[versions[-1][1]]
     if versions:
         raise UnknownIdError(f"{name!r} has no version {version}; there are {[i for _, i in versions]}.")
-    near = closest(name, {s.name for s in _SPECS.values()})
-    raise UnknownIdError(f"No environment {id!r}.{near} list_envs() names all {len(_SPECS)}.{_plugin_failures()}")
+    raise UnknownIdError(
+        f"No environment {id!r}.{_near(name)} list_envs(), or `comlrl-envs list`, names all {len(_SPECS)}."
+        f"{_plugin_failures()}"
+    )
 
 
 def list_envs() -> list[str]:
@@ -137,9 +139,20 @@ def make_vec(id: str, num_envs: int, **kwargs: Any) -> VectorTextEnv:
 def _parse(id: str) -> tuple[str, int | None]:
     match = _ID.fullmatch(id) if isinstance(id, str) else None
     if match is None:
-        near = closest(id, _SPECS)
-        raise UnknownIdError(f"{id!r} is no environment id; expected 'family/name' or 'family/name-v0'.{near}")
+        raise UnknownIdError(f"{id!r} is no environment id; expected 'family/name' or 'family/name-v0'.{_near(id)}")
     return match["name"], None if match["version"] is None else int(match["version"])
+
+
+def _near(id: object) -> str:
+    """Suffix that names the environment nearest to ``id``, a word without a family looked up in all families."""
+    names = sorted({known.name for known in _SPECS.values()})
+    if "/" in str(id):
+        found = nearest(id, names)
+    else:
+        by_last_part = {name.partition("/")[2]: name for name in names}
+        word = nearest(id, by_last_part)
+        found = nearest(id, names) if word is None else by_last_part[word]
+    return "" if found is None else f" Did you mean {found!r}?"
 
 
 def _mirror(new: EnvSpec) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -122,7 +122,7 @@ class Scenario(ABC):
     metrics: tuple[str, ...] = ()
     agent_metrics: tuple[str, ...] = ()
     floors: Mapping[str, float] = {}
-    channel: ClassVar[bool] = True
+    channel: bool = True
     """Whether teammates are shown anything of each other's replies; without a channel ``blank`` changes nothing."""
 
     @abstractmethod

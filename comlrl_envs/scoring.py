@@ -13,6 +13,9 @@ from comlrl_envs.scenario import Scenario, Score, Step
 if TYPE_CHECKING:
     from comlrl_envs.game import Episode
 
+LARGEST = 1e100
+"""Largest reward, term or metric: sums of squares of many must stay finite."""
+
 Outcome: TypeAlias = tuple[Step, Score, float] | InfrastructureError
 Prompts: TypeAlias = "Callable[[Sequence[Episode]], list[str]]"
 
@@ -136,13 +139,13 @@ class Judge:
         if not named or score.agent_metrics.keys() != agent_metrics:
             raise RewardError(self._undeclared(episode, score))
         total = _sum(score.terms.values()) if own is None else own
-        if not math.isfinite(total):
+        if not abs(total) <= LARGEST:
             total = self._checked(episode, score.terms)
         low, high = self.reward_range
         reward = low if total < low else high if total > high else total
         summed = {name: float(value) for name, value in score.terms.items()} if own is None else {"reward": own}
         summed["clip"] = reward - total
-        if metrics and not math.isfinite(_sum(score.metrics.values())):
+        if metrics and not abs(_sum(score.metrics.values())) <= LARGEST:
             self._checked(episode, score.metrics)
         for name in self.agent_metric_names:
             values = score.agent_metrics[name]
@@ -151,7 +154,7 @@ class Judge:
                     f"Task {episode.task_id!r}, turn {episode.turn}: agent metric {name!r} names {list(values)}; "
                     f"give one number for each of {tuple(self.scenario.agents)}."
                 )
-            if not math.isfinite(_sum(values.values())):
+            if not abs(_sum(values.values())) <= LARGEST:
                 self._checked(episode, values)
         return step, Score(summed, score.metrics, score.agent_metrics), reward
 
@@ -163,11 +166,17 @@ class Judge:
         agents = tuple(self.scenario.agents)
         where = f"Task {episode.task_id!r}, turn {episode.turn}, agents {agents}: {name!r}"
         try:
+            if isinstance(value, str | bytes):
+                raise TypeError("a text is no number, even if it spells one")
             number = float(value)
         except (TypeError, ValueError) as bad:
             raise RewardError(f"{where} is a {type(value).__name__}; expected a finite number.") from bad
-        if not math.isfinite(number):
-            raise RewardError(f"{where} is {number}; expected a finite number. Mend the reward, or bound its value.")
+        except OverflowError:
+            number = math.inf
+        if not abs(number) <= LARGEST:
+            raise RewardError(
+                f"{where} is {number}; expected a finite number up to {LARGEST:g}. Mend the reward, or bound it."
+            )
         return number
 
     def _undeclared(self, episode: Episode, score: Score) -> str:
@@ -196,5 +205,5 @@ def _sum(values: Iterable[Any]) -> float:
     """The sum, or NaN if something is no number: the slow way then names it."""
     try:
         return float(sum(values))
-    except TypeError:
+    except (TypeError, OverflowError):
         return math.nan

@@ -106,7 +106,7 @@ class TaskSet:
         """The one parser of rows; ``position`` is the id of a row that has none."""
         if not isinstance(row, Mapping):
             raise TaskError(
-                f"Task {position}: the row is a {type(row).__name__}, expected a mapping such as {{'prompt': '...'}}."
+                f"Task {position}: the row is a {type(row).__name__}, expected a mapping of its fields, such as a dict."
             )
         name = _own_id(row, position)
         if self._parse is None:
@@ -326,5 +326,5 @@ def _lines(path: Path) -> Iterator[Row]:
                 continue
             try:
                 yield json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            except ValueError as bad:
+            except (ValueError, RecursionError) as bad:
                 raise TaskError(f"{path} line {number} is not JSON ({bad}); write one object a line (UTF-8).") from bad

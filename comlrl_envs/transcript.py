@@ -60,6 +60,11 @@ def clean(text: str, limit: int) -> tuple[str, int, int]:
     return text, cut, 0
 
 
+def writable(text: str) -> str:
+    """``text`` as UTF-8 can hold it: what a row or a template brings may hold lone surrogates too."""
+    return text if text.isascii() else clean(text, len(text))[0]
+
+
 def check_memory(memory: str) -> Memory:
     """``memory`` if it is one of the three modes."""
     for mode in MEMORIES:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import comlrl_learners
 from comlrl_envs.cli.options import split_env_options
-from comlrl_envs.errors import ComlrlError, OptionError, closest
+from comlrl_envs.errors import ComlrlError, MissingExtraError, OptionError, closest
 
 ALGORITHMS = {
     "magrpo": "MAGRPOTrainer",
@@ -61,7 +62,7 @@ def _train(algorithm: str, arguments: list[str]) -> int:
         raise OptionError(
             f"There is no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}.{closest(algorithm, ALGORITHMS)}"
         )
-    trainer_class = vars(importlib.import_module("comlrl_learners"))[ALGORITHMS[algorithm]]
+    trainer_class = _trainer_class(ALGORITHMS[algorithm])
     resume, arguments = _take_resume(arguments)
     env_options, rest = split_env_options(arguments)
     settings = _parse(trainer_class.config_class, algorithm, rest)
@@ -84,6 +85,20 @@ def _train(algorithm: str, arguments: list[str]) -> int:
             interrupted = True
             break
     return 130 if interrupted else 0
+
+
+def _trainer_class(name: str) -> Any:
+    """Load a trainer, and with it torch.
+
+    Raises:
+        MissingExtraError: The learners' libraries are not installed.
+    """
+    try:
+        return comlrl_learners.__getattr__(name)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("comlrl"):
+            raise
+        raise MissingExtraError("learners", "Training") from error
 
 
 def _take_resume(arguments: list[str]) -> tuple[str | None, list[str]]:

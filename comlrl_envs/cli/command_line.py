@@ -12,10 +12,12 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from comlrl_envs.cli.options import split_env_options
+from comlrl_envs import __version__
+from comlrl_envs.assemble import BASE
+from comlrl_envs.cli.options import in_shell_words, split_env_options
 from comlrl_envs.errors import ComlrlError, OptionError, closest
 
 COMMANDS = {
@@ -36,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or given[0] in ("-h", "--help"):
         sys.stdout.write(_usage())
         return 0 if given else 2
+    if given[0] == "--version":
+        sys.stdout.write(f"comlrl-envs {__version__}\n")
+        return 0
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:
         return _run(given[0], given[1:])
@@ -52,19 +57,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _usage() -> str:
     lines = "\n".join(f"  {name:<10}{purpose}" for name, purpose in COMMANDS.items())
-    return f"usage: comlrl-envs COMMAND ...\n\n{lines}\n\n`comlrl-envs COMMAND --help` lists its options.\n"
+    return f"usage: comlrl-envs COMMAND ... | --version\n\n{lines}\n\n`comlrl-envs COMMAND --help` lists its options.\n"
 
 
 def _run(name: str, arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise OptionError(f"There is no command {name!r}; there are {', '.join(COMMANDS)}.{closest(name, COMMANDS)}")
     command: Callable[..., int] = importlib.import_module(f"comlrl_envs.cli.{name}").command
+    arguments = _first_named(command, arguments)
     takes_env = "env_options" in inspect.signature(command).parameters
     env_options, rest = split_env_options(arguments) if takes_env else ({}, arguments)
     settings = _parse(name, command, rest, takes_env)
     if takes_env:
         settings["env_options"] = env_options
-    return command(**settings)
+    try:
+        return command(**settings)
+    except OptionError as error:
+        # Messages name keyword arguments as Python writes them.
+        message = in_shell_words(str(error), _options(command, arguments, takes_env))
+        raise OptionError(message) from error
 
 
 def _parse(name: str, command: Callable[..., int], arguments: list[str], takes_env: bool) -> dict[str, Any]:
@@ -81,12 +92,48 @@ def _parse(name: str, command: Callable[..., int], arguments: list[str], takes_e
     for word in arguments:
         option = word.partition("=")[0]
         if option.startswith("--") and option != "--" and option not in known:
-            raise OptionError(f"{name} has no option {option}.{closest(option, known)}")
+            raise OptionError(f"{name} has no option {option}.{_nearest_option(option, known, arguments, takes_env)}")
     try:
         parsed = parser.parse_args(arguments)
     except jsonargparse.ArgumentError as error:
         raise OptionError(_in_own_words(name, str(error))) from error
     return dict(parser.instantiate(parsed).as_dict())
+
+
+def _nearest_option(option: str, known: Iterable[str], arguments: list[str], takes_env: bool) -> str:
+    """Suffix that names the option that was meant, keyword arguments of the environment among them."""
+    by_env = [f"--env.{name}" for name in _env_keywords(arguments)] if takes_env else []
+    meant = f"--env.{option.removeprefix('--')}"
+    return f" Did you mean {meant!r}?" if meant in by_env else closest(option, sorted([*known, *by_env]))
+
+
+def _options(command: Callable[..., int], arguments: list[str], takes_env: bool) -> dict[str, str]:
+    """Keyword arguments that messages may name, to the options that give them; the command's own come first."""
+    parameters = inspect.signature(command).parameters.values()
+    own = {given.name: f"--{given.name}" for given in parameters if given.default is not given.empty}
+    return {**({name: f"--env.{name}" for name in _env_keywords(arguments)} if takes_env else {}), **own}
+
+
+def _env_keywords(arguments: list[str]) -> list[str]:
+    """Keyword arguments of the environment that a command line names; without one, those that every id accepts."""
+    from comlrl_envs.description import keyword_names
+
+    for word in arguments:
+        if "/" in word and not word.startswith("-"):
+            try:
+                return keyword_names(word)
+            except ComlrlError:
+                continue
+    return list(BASE)
+
+
+def _first_named(command: Callable[..., int], arguments: list[str]) -> list[str]:
+    """The command line with the name of the first option, where a command takes options alone and that one has none."""
+    parameters = list(inspect.signature(command).parameters.values())
+    options_alone = all(given.default is not given.empty for given in parameters)
+    if options_alone and arguments and not arguments[0].startswith("-"):
+        return [f"--{parameters[0].name}", *arguments]
+    return arguments
 
 
 def _switched_on(command: Callable[..., int], arguments: list[str]) -> list[str]:

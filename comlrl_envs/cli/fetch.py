@@ -21,7 +21,9 @@ def command(id: str, split: str | None = None, yes: bool = False) -> int:
     """
     name = id if id in REAL_SETS else spec(id).name
     if name not in REAL_SETS:
-        raise OptionError(f"{name} has no real set to fetch: it plays shipped rows, or yours (tasks=).")
+        raise OptionError(
+            f"{name} has no real set to fetch: it plays shipped rows, or yours (`tasks=`, `--env.tasks FILE`)."
+        )
     if split is not None and split not in SPLITS:
         raise OptionError(f"--split {split}: expected one of {', '.join(SPLITS)}.{closest(split, SPLITS)}")
     real, splits = REAL_SETS[name], SPLITS if split is None else (split,)

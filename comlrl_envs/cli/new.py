@@ -9,6 +9,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from comlrl_envs.catalog import SHIPPED
 from comlrl_envs.errors import OptionError
 from comlrl_envs.registry import PLUGINS
 
@@ -29,7 +30,8 @@ def command(name: str, folder: str | None = None) -> int:
     for path in write_skeleton(name, target):
         sys.stdout.write(f"{path}\n")
     sys.stdout.write(
-        f"\npip install -e {target} makes the id {package}/lost_property known; {target / 'README.md'} goes on.\n"
+        f'\npip install -e "{target}[dev]" makes the id {package}/lost_property known; '
+        f"{target / 'README.md'} goes on.\n"
     )
     return 0
 
@@ -38,7 +40,7 @@ def check_name(name: str) -> str:
     """The import name of a package called ``name``.
 
     Raises:
-        OptionError: ``name`` is no name for a package, or another package has it.
+        OptionError: ``name`` is no name for a package, or another package or a shipped family has it.
     """
     if not _NAME.fullmatch(name):
         plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
@@ -50,6 +52,8 @@ def check_name(name: str) -> str:
     package = name.replace("-", "_")
     if keyword.iskeyword(package) or package in sys.stdlib_module_names or package == "tests":
         raise OptionError(f"name={name!r} means something to Python already; choose another.")
+    if package in {id.partition("/")[0] for id, _ in SHIPPED}:
+        raise OptionError(f"name={name!r} is a family of environments that comlrl-envs ships; choose another.")
     found = importlib.util.find_spec(package)
     # An empty folder of that name counts as a package to Python, and has no origin.
     if found is not None and found.origin is not None:

@@ -28,8 +28,9 @@ def command(
         id: The environment, such as `writing/length_ratio`.
         task: Position (a whole number) or id of a task; drawn by the seed if left out.
         seed: Makes the episode the same each time.
-        policies: Who plays the agents that you do not: `oracle`, `random`, `echo`, `empty`, `openai:MODEL`.
-        agents: Which agents you play, separated by commas; all of them unless others play.
+        policies: Who plays the agents that you do not, as in `eval`: `oracle` for all of them, `human,oracle` in the
+            agents' order, or `elaborator=random` for some.
+        agents: Which agents you play, separated by commas; those that no policy is named for, if left out.
         env_options: Keyword arguments of the environment.
     """
     terminal = Terminal()

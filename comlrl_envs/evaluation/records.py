@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -79,5 +80,14 @@ class EpisodeRecord:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> EpisodeRecord:
-        """The record that ``to_line`` wrote; raises ``KeyError`` or ``TypeError`` if it is another thing."""
-        return EpisodeRecord(**{**data, "turns": tuple(Turn(**turn) for turn in data["turns"])})
+        """The record that ``to_line`` wrote; raises ``KeyError``, ``TypeError`` or ``ValueError`` if it is none."""
+        record = EpisodeRecord(**{**data, "turns": tuple(Turn(**turn) for turn in data["turns"])})
+        if not isinstance(record.task, str) or not isinstance(record.sample, int):
+            raise ValueError("task and sample are no text and number")
+        if not record.turns and not record.error:
+            raise ValueError("it has no turn")
+        for turn in record.turns:
+            numbers = [turn.reward, *turn.terms.values(), *turn.metrics.values()]
+            if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+                raise ValueError("a reward, term or metric is no finite number")
+        return record

@@ -22,7 +22,7 @@ class AgentReport:
 
     Attributes:
         replies: How many texts of it were scored.
-        empty: Share of them without a visible character.
+        empty: Share of them without a visible character; None if there are none, as of the next two.
         cut: Share that was too long and was cut.
         replaced: Share with characters that no file takes.
         metrics: Means of the agent's own metrics at the last turn; ``_num`` and ``_den`` pairs pooled.
@@ -31,9 +31,9 @@ class AgentReport:
     """
 
     replies: int
-    empty: float
-    cut: float
-    replaced: float
+    empty: float | None
+    cut: float | None
+    replaced: float | None
     metrics: Mapping[str, float | None]
     completion_tokens: float | None
     prompt_tokens: float | None
@@ -58,6 +58,7 @@ class Report:
         seconds: Time of the policies an episode, by the protocol's account.
         completion_tokens: Tokens written an episode by all agents, drafts included; None if not counted.
         folder: Where it is stored; None if nowhere.
+        stopped: Why the run ended before all was played; ``""`` if it did not, and in a report read from a folder.
     """
 
     settings: Mapping[str, Any]
@@ -73,6 +74,7 @@ class Report:
     seconds: float | None
     completion_tokens: float | None
     folder: Path | None = None
+    stopped: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The numbers as JSON values: ``summary.json``."""
@@ -83,12 +85,14 @@ class Report:
             "protocol": settings["protocol"],
             "policies": settings["policies"],
             "origin": settings["origin"],
+            "split": settings.get("split", ""),
             "version": settings["version"],
             "tasks": settings["tasks"],
             "samples": settings["samples"],
             "episodes": len(self.records),
             "failed": len(self.failed),
             "unplayed": settings["episodes"] - played,
+            "stopped": self.stopped,
             "failures": list(dict.fromkeys(record.error for record in self.failed))[:SHOWN_FAILURES],
             "reward": _plain(self.reward),
             "return": _plain(self.total),
@@ -108,7 +112,9 @@ class Report:
         return table([self])
 
 
-def summarise(settings: Mapping[str, Any], records: Iterable[EpisodeRecord], folder: Path | None = None) -> Report:
+def summarise(
+    settings: Mapping[str, Any], records: Iterable[EpisodeRecord], folder: Path | None = None, stopped: str = ""
+) -> Report:
     """The report on ``records``, in whatever order they come."""
     ordered = sorted(records, key=lambda record: record.key)
     good = tuple(record for record in ordered if not record.error)
@@ -130,6 +136,7 @@ def summarise(settings: Mapping[str, Any], records: Iterable[EpisodeRecord], fol
         seconds=_mean([record.seconds for record in good]),
         completion_tokens=_mean([_sum(record.completion_tokens.values()) for record in good]),
         folder=folder,
+        stopped=stopped,
     )
 
 
@@ -166,9 +173,9 @@ def _agent(agent: str, records: Sequence[EpisodeRecord]) -> AgentReport:
     own = [{n: values[agent] for n, values in record.turns[-1].agent_metrics.items()} for record in records]
     return AgentReport(
         replies=len(turns),
-        empty=_mean([float(not turn.replies[agent].strip()) for turn in turns]) or 0.0,
-        cut=_mean([float(turn.cut[agent] > 0) for turn in turns]) or 0.0,
-        replaced=_mean([float(turn.replaced[agent] > 0) for turn in turns]) or 0.0,
+        empty=_mean([float(not turn.replies[agent].strip()) for turn in turns]),
+        cut=_mean([float(turn.cut[agent] > 0) for turn in turns]),
+        replaced=_mean([float(turn.replaced[agent] > 0) for turn in turns]),
         metrics=_means(own),
         completion_tokens=_mean([record.completion_tokens.get(agent) for record in records]),
         prompt_tokens=_mean([record.prompt_tokens.get(agent) for record in records]),

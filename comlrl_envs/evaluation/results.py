@@ -2,6 +2,9 @@
 
 A process that is killed at any moment leaves a folder that can be continued: each episode is one line, written whole,
 and a line that was torn is an episode that was not finished. Only one process writes to a folder at a time.
+
+A folder may grow by tasks and by samples, since the episodes that it holds are also those of the larger evaluation. It
+does not shrink.
 """
 
 from __future__ import annotations
@@ -10,14 +13,14 @@ import importlib
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from comlrl_envs.errors import OptionError
 from comlrl_envs.evaluation.records import EpisodeRecord
-from comlrl_envs.evaluation.settings import differences
+from comlrl_envs.evaluation.settings import GROWING, before_growth, differences, shrunk
 
 CONFIG, EPISODES, SUMMARY, LOCK = "config.yaml", "episodes.jsonl", "summary.json", ".lock"
 
@@ -31,6 +34,8 @@ class ResultsFolder:
     Args:
         path: The folder; it is made if it does not exist.
         settings: What is evaluated. A folder that holds other settings is refused.
+        head_digest: The ``task_digest`` of the first n tasks, by which a folder with fewer is known; None if the folder
+            has to have as many.
 
     Attributes:
         records: The finished episodes that the folder holds; failed ones are dropped, so that they are played again.
@@ -39,8 +44,14 @@ class ResultsFolder:
         OptionError: Another process writes there, the folder holds other settings, or it cannot be read.
     """
 
-    def __init__(self, path: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        settings: Mapping[str, Any],
+        head_digest: Callable[[int], str] | None = None,
+    ) -> None:
         self.path = Path(path)
+        self._head_digest = head_digest
         self.records: list[EpisodeRecord] = []
         self._settings = settings
         self._lock: _FolderLock | None = None
@@ -82,12 +93,8 @@ class ResultsFolder:
         config, episodes = self.path / CONFIG, self.path / EPISODES
         text = yaml.safe_dump(dict(self._settings), sort_keys=False)
         if config.exists():
-            other = differences(read_settings(self.path), yaml.safe_load(text))
-            if other:
-                raise OptionError(
-                    f"{self.path} holds an evaluation with other settings ({'; '.join(other)}). Name another folder, "
-                    "or evaluate with the settings of that one."
-                )
+            grown = self._grown(read_settings(self.path), yaml.safe_load(text))
+            _replace(config, yaml.safe_dump(grown, sort_keys=False))
         elif episodes.exists():
             raise OptionError(f"{self.path} holds {EPISODES} without {CONFIG}. Name another folder.")
         else:
@@ -97,6 +104,21 @@ class ResultsFolder:
         _replace(episodes, b"".join(record.to_line() for record in self.records))
         self._file = os.open(episodes, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
+    def _grown(self, there: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
+        """The folder's settings with the counts that it is to have; raises ``OptionError`` if it is another's."""
+        growing = self._head_digest is not None
+        other = differences(there, before_growth(here, there, self._head_digest) if self._head_digest else here)
+        if not other:
+            return {**there, **{name: here[name] for name in (*GROWING, "episodes", "tasks_sha256", "k")}}
+        mend = "Name another folder, or evaluate with the settings of that one."
+        if growing and shrunk(here, there):
+            tasks, samples = (max(here[name], there[name]) for name in GROWING)
+            mend = (
+                f"A folder grows and does not shrink: name another one, or play {tasks} tasks or more with samples of "
+                f"{samples} or more (samples={samples}, episodes={tasks * samples})."
+            )
+        raise OptionError(f"{self.path} holds an evaluation with other settings ({'; '.join(other)}). {mend}")
+
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The settings in a folder; raises ``OptionError`` if there are none."""
@@ -105,10 +127,10 @@ def read_settings(path: Path) -> dict[str, Any]:
         settings = yaml.safe_load((path / CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError as missing:
         raise OptionError(f"{path} holds no {CONFIG}; expected the folder of an evaluation.") from missing
-    except (yaml.YAMLError, OSError) as bad:
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as bad:
         raise OptionError(f"{path / CONFIG} cannot be read ({bad}).") from bad
-    if not isinstance(settings, dict):
-        raise OptionError(f"{path / CONFIG} holds no settings.")
+    if not isinstance(settings, dict) or not {"env", "policies", "reward_range"} <= settings.keys():
+        raise OptionError(f"{path / CONFIG} holds no settings of an evaluation.")
     return settings
 
 
@@ -126,7 +148,7 @@ def read_episodes(path: Path) -> list[EpisodeRecord]:
     for number, line in enumerate(lines, start=1):
         try:
             record = EpisodeRecord.from_json(json.loads(line))
-        except (ValueError, KeyError, TypeError) as bad:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as bad:
             raise OptionError(f"{file} line {number} is no episode ({bad}). Remove it; it is played again.") from bad
         if record.key in records:
             raise OptionError(f"{file} line {number} holds task {record.task!r}, sample {record.sample} again.")

@@ -16,7 +16,7 @@ from comlrl_envs.evaluation.protocols import check_protocol, single_agent
 from comlrl_envs.evaluation.records import EpisodeRecord
 from comlrl_envs.evaluation.report import SUCCESS, Report, summarise
 from comlrl_envs.evaluation.results import ResultsFolder
-from comlrl_envs.evaluation.settings import describe_env, describe_policy, task_digest
+from comlrl_envs.evaluation.settings import describe_env, describe_policy, split_of, task_digest
 from comlrl_envs.policies.asking import is_policy
 from comlrl_envs.policies.build import build_policy
 from comlrl_envs.policies.protocol import Policy
@@ -28,6 +28,8 @@ PolicyLike: TypeAlias = "str | Policy"
 Policies: TypeAlias = "PolicyLike | Sequence[PolicyLike] | Mapping[str, PolicyLike]"
 Progress: TypeAlias = Callable[[int, int, int], None]
 """Called after each batch with the episodes finished, planned and failed."""
+DOWN_AFTER = 8
+"""Failed episodes in a row, none finished in between, after which a run does not begin another batch."""
 
 
 def evaluate(
@@ -50,10 +52,14 @@ def evaluate(
     run is equal to the first, and a longer one begins with the shorter one's episodes.
 
     With ``out``, every finished episode is on disk at once, and calling ``evaluate`` again with the same settings
-    goes on where it stopped: what is finished is kept, what failed is played again.
+    goes on where it stopped: what is finished is kept, what failed is played again. ``samples`` and ``episodes`` may
+    be larger than before, not smaller.
+
+    Keyword arguments of the environment go to ``make``: ``evaluate(make(ID, split="eval", max_turns=2), "random")``.
 
     Args:
-        env: An id, played on its ``eval`` split, or an environment, played on the tasks that it has.
+        env: An id, played on its ``eval`` split, or an environment, played on the tasks that it has; ``make`` takes
+            the ``train`` split unless told otherwise.
         policies: A name (see ``build_policy``) or a policy object for all agents, a list in agent order, or a dict by
             agent. Equal names are one object; it plays each agent on its own.
         episodes: Episodes in all, a multiple of ``samples``; None plays every task.
@@ -68,7 +74,8 @@ def evaluate(
 
     Returns:
         The report. An episode that a machine failed (``InfrastructureError``, of a policy or of the scenario) counts
-        as failed; it has no score.
+        as failed; it has no score. If every episode of whole batches failed, ``DOWN_AFTER`` or more of them, what they
+        need is down: the run stops, ``Report.stopped`` says so, and the rest is left unplayed.
 
     Raises:
         OptionError: An argument does not fit, a policy's server refuses to serve, or the folder is in use or holds
@@ -97,6 +104,7 @@ def evaluate(
             "batch_size": batch_size,
             "tasks_sha256": task_digest(tasks),
             "origin": played.tasks.origin,
+            "split": split_of(played),
             "reward_range": list(played.game.reward_range),
             "max_turns": played.game.max_turns,
             "success": success,
@@ -104,13 +112,11 @@ def evaluate(
         plan = [Assignment(t, n, derive("evaluate", seed, t.id, n)) for t in tasks for n in range(samples)]
         player = Player(played.game, team, chosen, played.max_cycles)
         if out is None:
-            return summarise(settings, _play(player, plan, batch_size, progress))
-        with ResultsFolder(out, settings) as folder:
-            records = [*folder.records]
-            for record in _play(player, plan, batch_size, progress, folder.records):
-                folder.add(record)
-                records.append(record)
-            report = summarise(settings, records, folder.path)
+            records, stopped = _play(player, plan, batch_size, progress)
+            return summarise(settings, records, stopped=stopped)
+        with ResultsFolder(out, settings, lambda count: task_digest(tasks[:count])) as folder:
+            records, stopped = _play(player, plan, batch_size, progress, folder)
+            report = summarise(settings, records, folder.path, stopped)
             folder.finish(report.to_json())
             return report
 
@@ -120,19 +126,27 @@ def _play(
     plan: Sequence[Assignment],
     batch_size: int,
     progress: Progress | None,
-    kept: Sequence[EpisodeRecord] = (),
-) -> Iterator[EpisodeRecord]:
-    """Play what is planned and not kept."""
-    done = {record.key for record in kept}
+    folder: ResultsFolder | None = None,
+) -> tuple[list[EpisodeRecord], str]:
+    """Play what is planned and not in the folder; returns the records of both, and why it stopped before the end."""
+    records = [] if folder is None else [*folder.records]
+    done = {record.key for record in records}
     left = [assignment for assignment in plan if (assignment.task.id, assignment.sample) not in done]
-    finished, failed = len(done), 0
+    finished, failed, in_a_row = len(done), 0, 0
     for start in range(0, len(left), batch_size):
-        records = player.play(left[start : start + batch_size])
-        yield from records
-        bad = sum(bool(record.error) for record in records)
-        finished, failed = finished + len(records) - bad, failed + bad
+        batch = player.play(left[start : start + batch_size])
+        records += batch
+        if folder is not None:
+            for record in batch:
+                folder.add(record)
+        bad = sum(bool(record.error) for record in batch)
+        finished, failed = finished + len(batch) - bad, failed + bad
+        in_a_row = in_a_row + bad if bad == len(batch) else 0
         if progress is not None:
             progress(finished, len(plan), failed)
+        if in_a_row >= DOWN_AFTER and start + batch_size < len(left):
+            return records, f"the last {in_a_row} episodes all failed"
+    return records, ""
 
 
 @contextlib.contextmanager
@@ -225,7 +239,12 @@ def _by_agent(policies: Policies, agents: Sequence[str]) -> dict[str, PolicyLike
             raise OptionError(f"policies leave out {missing}; name one for each of {list(agents)}.")
         return {agent: policies[agent] for agent in agents}
     if not isinstance(policies, Sequence):
-        raise OptionError(f"policies is a {type(policies).__name__}; expected a name, a policy, a list or a dict.")
+        wrap = (
+            " Wrap a function of one prompt by per_prompt(...) of comlrl_envs.policies." if callable(policies) else ""
+        )
+        raise OptionError(
+            f"policies is a {type(policies).__name__}; expected a name, a policy, a list or a dict.{wrap}"
+        )
     if len(policies) != len(agents):
         raise OptionError(f"{len(policies)} policies for {len(agents)} agents ({', '.join(agents)}); give one each.")
     return dict(zip(agents, policies, strict=True))

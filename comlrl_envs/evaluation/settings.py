@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import inspect
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import pickle
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from comlrl_envs.assemble import BASE
 from comlrl_envs.env import TextEnv
+from comlrl_envs.errors import OptionError
 from comlrl_envs.tasks import Task
 
-FREE = ("version", "k", "batch_size", "origin")
+FREE = ("version", "k", "batch_size", "origin", "split", "episodes")
 """Settings that a continued run may change: the episodes already played stay what they are, and a digest of the tasks
-tells whether these are the same."""
+tells whether these are the same. ``episodes`` is the product of what may grow."""
+GROWING = ("tasks", "samples")
+"""Settings that may grow when a run goes on: an episode keeps its seed however many there are."""
 FREE_OF_POLICIES = ("spec", "key_variable", "concurrency", "max_retries", "timeout", "total_timeout")
 """Settings of a policy that may change too: they decide how long its server is waited for, not what it says."""
 _LONGEST_LIST = 20
+_SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
 @runtime_checkable
@@ -42,14 +51,19 @@ def describe(value: Any) -> Any:
         if len(value) > _LONGEST_LIST:
             return {"length": len(value), "sha256": digest(value)}
         return [describe(entry) for entry in value]
-    if isinstance(value, type) or inspect.isroutine(value):
+    if isinstance(value, type) or inspect.isbuiltin(value):
         return _name(value)
     if isinstance(value, Configured):
         return {"object": _name(type(value)), **{key: describe(entry) for key, entry in value.settings().items()}}
     if dataclasses.is_dataclass(value):
-        fields = {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare}
+        fields = {f.name: _field(f.name, getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare}
         return {"object": _name(type(value)), **fields}
-    return _name(type(value))
+    return {"object": _name(value if inspect.isroutine(value) else type(value)), "sha256": fingerprint(value)}
+
+
+def _field(name: str, value: Any) -> Any:
+    """A field of somebody's dataclass; one that is called like a secret is left out."""
+    return "[hidden]" if _SECRET.search(name) else describe(value)
 
 
 def describe_policy(given: Any, policy: Any) -> Any:
@@ -63,9 +77,39 @@ def digest(values: Iterable[Any]) -> str:
     """sha256 of values as JSON, in order."""
     hasher = hashlib.sha256()
     for value in values:
-        text = json.dumps(value, sort_keys=True, default=lambda other: _name(type(other)))
-        hasher.update(text.encode() + b"\n")
+        text = json.dumps(value, sort_keys=True, default=fingerprint)
+        hasher.update(text.encode("utf-8", "surrogatepass") + b"\n")
     return hasher.hexdigest()
+
+
+def fingerprint(value: Any) -> str:
+    """sha256 of what a function does (code, constants, defaults, enclosed values), or of an object's pickle.
+
+    Raises:
+        OptionError: It has neither, so that nobody could tell it from another one.
+    """
+    if inspect.ismethod(value):
+        return digest([fingerprint(value.__func__), fingerprint(value.__self__)])
+    if inspect.isfunction(value):
+        enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
+        return digest([_code(value.__code__), describe([value.__defaults__, value.__kwdefaults__, enclosed])])
+    if isinstance(value, functools.partial):
+        return digest([fingerprint(value.func), describe([value.args, value.keywords])])
+    try:
+        return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
+    except Exception as error:
+        # Whatever a stranger's object raises when it is pickled; vars() still tell it from others.
+        if hasattr(value, "__dict__"):
+            return digest([_name(type(value)), describe(vars(value))])
+        raise OptionError(
+            f"A {type(value).__name__} cannot be told from another one ({error}), so a stored evaluation could not go "
+            "on. Give it a method settings() that returns JSON values, or leave out= away."
+        ) from error
+
+
+def _code(code: types.CodeType) -> list[Any]:
+    constants = [_code(entry) if isinstance(entry, types.CodeType) else repr(entry) for entry in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), constants]
 
 
 def task_digest(tasks: Sequence[Task]) -> str:
@@ -80,11 +124,52 @@ def describe_env(env: TextEnv) -> dict[str, Any]:
         "id": env.metadata["name"] if known is None else known.id,
         "kwargs": {} if known is None else describe(dict(known.kwargs)),
         "rules": describe(env.game.scenario),
+        "callables": describe(env.game.callables),
         "memory": env.game.memory,
         "stop_reward": env.game.stop_reward,
         "max_action_chars": env.game.max_action_chars,
         "max_cycles": env.max_cycles,
     }
+
+
+def split_of(env: TextEnv) -> str:
+    """The split that ``env`` plays, as it was told or by its default; ``""`` if it was given rows, or has no split."""
+    if env.spec is None or env.spec.kwargs.get("tasks") is not None:
+        return ""
+    parameters = inspect.signature(env.spec.load()).parameters
+    if "split" in parameters:
+        default = parameters["split"].default
+    else:
+        default = BASE["split"] if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) else ""
+    split = env.spec.kwargs.get("split", default)
+    return split if isinstance(split, str) else ""
+
+
+def before_growth(
+    here: Mapping[str, Any], there: Mapping[str, Any], head_digest: Callable[[int], str]
+) -> dict[str, Any]:
+    """``here`` with the smaller counts of ``there``: equal to ``there`` if nothing but growth tells them apart.
+
+    Args:
+        here: Settings of the run that goes on.
+        there: Settings of the folder.
+        head_digest: The ``task_digest`` of the first n tasks of ``here``.
+    """
+    begun = dict(here)
+    for name in GROWING:
+        if isinstance(there.get(name), int) and there[name] < here[name]:
+            begun[name] = there[name]
+    if shrunk(here, there):
+        # Fewer tasks cannot be compared with more by their digests; that they are fewer is refused as it is.
+        begun["tasks_sha256"] = there.get("tasks_sha256")
+    elif begun["tasks"] < here["tasks"]:
+        begun["tasks_sha256"] = head_digest(begun["tasks"])
+    return begun
+
+
+def shrunk(here: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
+    """Whether ``here`` asks for fewer tasks or samples than ``there`` holds."""
+    return any(isinstance(there.get(name), int) and here[name] < there[name] for name in GROWING)
 
 
 def differences(there: Any, here: Any, path: str = "") -> list[str]:

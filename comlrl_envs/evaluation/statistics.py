@@ -16,6 +16,7 @@ LEVEL = 0.95
 _EXACT_UP_TO = 200
 """Degrees of freedom up to which the t distribution is summed exactly."""
 _TRACE = 1e-12
+"""What rounding may leave of a spread of zero, as a share of the largest value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,9 @@ def clustered_mean(
     The standard error is the cluster-robust one, with ``tasks / (tasks - 1)`` as its correction and ``tasks - 1``
     degrees of freedom. The interval is cut to ``bounds``.
 
-    If all values are equal, their spread says nothing. With finite bounds the interval then allows for a share of
-    tasks that turned out otherwise and was not met: Wilson's upper limit at 0 of as many tasks. Without, it is unknown.
+    If all tasks are alike, up to rounding, their spread says nothing. With finite bounds the interval then allows for
+    a share of tasks that turned out otherwise and was not met: Wilson's upper limit at 0 of as many tasks. Without, it
+    is unknown.
 
     Args:
         clusters: The values of each task; empty ones are left out.
@@ -70,7 +72,7 @@ def clustered_mean(
     if len(used) < 2:
         return Estimate(mean)
     low, high = bounds
-    if _constant(used):
+    if _alike(used, error):
         if not (math.isfinite(low) and math.isfinite(high)):
             return Estimate(mean)
         unseen = _unseen_share(len(used))
@@ -156,9 +158,9 @@ def _mean_and_error(clusters: Sequence[Sequence[float]]) -> tuple[float, float]:
     return mean, math.sqrt(squares * len(clusters) / (len(clusters) - 1)) / count
 
 
-def _constant(clusters: Sequence[Sequence[float]]) -> bool:
-    first = clusters[0][0]
-    return all(value == first for values in clusters for value in values)
+def _alike(clusters: Sequence[Sequence[float]], error: float) -> bool:
+    """Whether no more than rounding tells the clusters apart."""
+    return error <= _TRACE * max(abs(value) for values in clusters for value in values)
 
 
 def _unseen_share(tasks: int) -> float:

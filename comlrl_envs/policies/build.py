@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 from urllib.parse import parse_qsl
@@ -47,6 +48,32 @@ def build_policy(spec: str) -> Policy:
     return _plugged(scheme, rest)
 
 
+def parse_policies(text: str, agents: Sequence[str]) -> str | list[str] | dict[str, str]:
+    """What a command line says of its policies: one name, names in the order of the agents, or names by agent.
+
+    Args:
+        text: ``random``, ``random,oracle`` or ``summarizer=random,elaborator=oracle``.
+        agents: The environment's agents, in its order.
+
+    Returns:
+        The names in the form ``evaluate`` takes. Whether they exist and are as many as the agents is not checked here.
+
+    Raises:
+        OptionError: The text is empty, or gives a policy to an agent that there is not.
+    """
+    if not text.strip():
+        raise OptionError("--policies is empty; expected such as random, random,oracle or openai:MODEL.")
+    parts = [part.strip() for part in text.split(",")]
+    pairs = [part.partition("=") for part in parts]
+    if all(name in agents and equals for name, equals, _ in pairs):
+        return {name: policy for name, _, policy in pairs}
+    for name, equals, policy in pairs:
+        near = closest(name, agents)
+        if equals and near and "?" not in name and ":" not in name:
+            raise OptionError(f"--policies names {name!r} for {policy!r}; the agents are {', '.join(agents)}.{near}")
+    return parts if len(parts) > 1 else parts[0]
+
+
 def split_settings(rest: str, known: Mapping[str, type]) -> tuple[str, dict[str, Any]]:
     """``"NAME?key=value&..."`` as name and settings, for authors of schemes.
 
@@ -55,10 +82,17 @@ def split_settings(rest: str, known: Mapping[str, type]) -> tuple[str, dict[str,
         known: The settings' names and types: ``str``, ``int``, ``float`` or ``bool``.
 
     Raises:
-        OptionError: A setting is unknown or has a value of another type. The value of an unknown one is not repeated:
-            it may be a key that somebody put there.
+        OptionError: A setting is unknown, has a value of another type, or follows no question mark. The value of an
+            unknown one is not repeated: it may be a key that somebody put there.
     """
     name, _, query = rest.partition("?")
+    for slip in re.findall(r"&(\w+)=", name):
+        if slip in known or closest(slip, known):
+            model = name.partition("&")[0]
+            raise OptionError(
+                f"{model!r} is followed by '&{slip}='; settings begin with '?', and '&' stands between them: "
+                f"{model}?{slip}=..."
+            )
     settings: dict[str, Any] = {}
     for key, text in parse_qsl(query, keep_blank_values=True):
         if key not in known:

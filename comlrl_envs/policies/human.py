@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from comlrl_envs.errors import ComlrlError
+from comlrl_envs.errors import ComlrlError, closest
 from comlrl_envs.game import Episode, TextGame
 from comlrl_envs.policies.protocol import Reply
 from comlrl_envs.terminal import BOLD, DIM, Terminal
@@ -15,8 +17,9 @@ HELP = """\
 /full    shows all that a model would be shown in your place, your earlier replies included
 /help    shows this
 /quit    leaves the game
-A line that should read like one of these takes one more of its first sign: .. or //help"""
+A line that should read like one of these, or a first line like /word, takes one more of its first sign: .. or //help"""
 _COMMANDS = (".", "/full", "/help", "/quit")
+_LIKE_A_COMMAND = re.compile(r"/[a-zA-Z]+")
 
 
 class PlayerLeft(ComlrlError):
@@ -77,8 +80,18 @@ class HumanPolicy:
                 terminal.write(HELP, DIM)
             elif command == "/full":
                 terminal.write(game.prompts(episode)[agent])
+            elif not lines and _LIKE_A_COMMAND.fullmatch(command):
+                terminal.write(f"No command {command}; /{command} writes it.{closest(command, _COMMANDS)}", DIM)
             else:
-                lines.append(line[1:] if line[1:] in _COMMANDS and line[0] == line[1] else line)
+                lines.append(line[1:] if _escaped(line, first=not lines) else line)
+
+
+def _escaped(line: str, first: bool) -> bool:
+    """Whether a line begins with one sign more than it should; within a reply, ``//word`` may be a comment in code."""
+    meant = line[1:]
+    if not meant or meant[0] != line[0]:
+        return False
+    return meant in _COMMANDS or (first and _LIKE_A_COMMAND.fullmatch(meant) is not None)
 
 
 def fresh(game: TextGame, episode: Episode, agent: str) -> str:

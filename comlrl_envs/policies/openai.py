@@ -67,7 +67,7 @@ def openai_policy(rest: str) -> OpenAIPolicy:
     Raises:
         OptionError: A setting is unknown or has a bad value.
     """
-    if "key=" in rest.partition("?")[2].lower():
+    if "key=" in rest.lower():
         raise OptionError(
             "A policy's name must hold no key: it is written into results. Put the key into an environment variable, "
             "OPENAI_API_KEY or another one that key_variable=NAME names."

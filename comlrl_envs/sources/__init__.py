@@ -32,7 +32,7 @@ def loader(name: str, demo: Callable[[str], Iterable[Row]], real: RealSet | None
 
     Returns:
         A loader. It raises ``OptionError`` if the source is unknown or has no rows, and ``TaskError`` if a file or the
-        cache is broken; a hub that is out of reach is given up after seconds.
+        cache is broken; a hub that is out of reach is given up after seconds, one that stalls after a minute.
     """
     public = REAL_SETS.get(name) if real is None else real
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from comlrl_envs.errors import TaskError
+from comlrl_envs.errors import OptionError, TaskError
 from comlrl_envs.sources.found import Found, Look
+from comlrl_envs.sources.lock import locked
 from comlrl_envs.sources.table import RealSet
 from comlrl_envs.tasks import Row, read_jsonl
 
@@ -21,9 +22,18 @@ RECORD = "provenance.json"
 
 
 def folder(name: str) -> Path:
-    """Where the set of the environment ``name`` is kept: below ``COMLRL_CACHE_DIR``, or ``~/.cache/comlrl_envs``."""
-    top = os.environ.get(CACHE_DIR)
-    return (Path(top).expanduser() if top else Path.home() / ".cache" / "comlrl_envs").joinpath(*name.split("/"))
+    """Where the set of the environment ``name`` is kept: below ``COMLRL_CACHE_DIR``, or ``~/.cache/comlrl_envs``.
+
+    Raises:
+        OptionError: The path begins with the home of a user who has none.
+    """
+    top = os.environ.get(CACHE_DIR) or "~/.cache/comlrl_envs"
+    try:
+        return Path(top).expanduser().joinpath(*name.split("/"))
+    except RuntimeError as homeless:
+        raise OptionError(
+            f"The cache folder {top!r} cannot be found ({homeless}); let {CACHE_DIR} name one by its full path."
+        ) from homeless
 
 
 def look(name: str, real: RealSet, split: str) -> Look:
@@ -61,18 +71,27 @@ def read_record(here: Path) -> dict[str, Any] | None:
     """
     try:
         record = json.loads((here / RECORD).read_text(encoding="utf-8"))
-        complete = {"repo", "commit", "files"} <= record.keys() and isinstance(record["files"], dict)
+        complete = _is_complete(record)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, AttributeError) as bad:
+    except (OSError, ValueError, RecursionError) as bad:
         raise TaskError(f"{here / RECORD} cannot be read ({bad}). Remove the folder {here} and fetch anew.") from bad
     if not complete:
-        raise TaskError(f"{here / RECORD} lacks entries. Remove the folder {here} and fetch anew.")
+        raise TaskError(f"{here / RECORD} is not what was written. Remove the folder {here} and fetch anew.")
     return dict(record)
 
 
+def _is_complete(record: object) -> bool:
+    if not isinstance(record, dict) or not isinstance(record.get("files"), dict):
+        return False
+    texts = [record.get("repo"), record.get("commit")]
+    for entry in record["files"].values():
+        texts += [entry.get("sha256"), entry.get("slice")] if isinstance(entry, dict) else [None]
+    return all(isinstance(text, str) for text in texts)
+
+
 def write(name: str, real: RealSet, commit: str, slices: Mapping[str, Iterable[Row]]) -> Path:
-    """Write fetched slices and their record; a reader never meets half a file.
+    """Write fetched slices and their record; a reader never meets half a file, and no writer loses another's split.
 
     Args:
         name: Id without version.
@@ -85,9 +104,18 @@ def write(name: str, real: RealSet, commit: str, slices: Mapping[str, Iterable[R
 
     Raises:
         OSError: The folder cannot be written.
+        TaskError: The record in it is broken.
     """
     here = folder(name)
     here.mkdir(parents=True, exist_ok=True)
+    # Beside the folder, so that who removes the folder under a writer takes no lock away.
+    with locked(here.parent / f".{here.name}.lock"):
+        here.mkdir(exist_ok=True)
+        _write(here, real, commit, slices)
+    return here
+
+
+def _write(here: Path, real: RealSet, commit: str, slices: Mapping[str, Iterable[Row]]) -> None:
     old = read_record(here)
     kept = old["files"] if old is not None and (old["repo"], old["commit"]) == (real.repo, commit) else {}
     files: dict[str, Any] = dict(kept)
@@ -99,7 +127,6 @@ def write(name: str, real: RealSet, commit: str, slices: Mapping[str, Iterable[R
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     record = {"repo": real.repo, "commit": commit, "licence": real.licence, "date": today, "files": files}
     _replace(here / RECORD, json.dumps(record, indent=2).encode() + b"\n")
-    return here
 
 
 def _replace(path: Path, data: bytes) -> None:

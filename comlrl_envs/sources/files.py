@@ -7,7 +7,8 @@ import importlib.util
 import itertools
 import json
 import os
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from comlrl_envs.errors import OptionError, TaskError
@@ -28,7 +29,8 @@ def in_folder(real: RealSet, split: str, data_dir: str | None) -> Look:
     given = data_dir if data_dir is not None else os.environ.get(DATA_DIR)
     if not given:
         return f"no data_dir= and no {DATA_DIR}"
-    folder = Path(given).expanduser()
+    # Unlike the method of a path, this leaves the home of an unknown user as it is.
+    folder = Path(os.path.expanduser(given))
     if not folder.is_dir():
         name = "data_dir" if data_dir is not None else DATA_DIR
         raise OptionError(f"{name}={str(given)!r} is no folder; give the one that holds the sets, or leave it out.")
@@ -36,7 +38,7 @@ def in_folder(real: RealSet, split: str, data_dir: str | None) -> Look:
     for file in files:
         path = folder / file.path
         if path.is_file():
-            rows = _published(read_jsonl(path), real, split, file)
+            rows = _published(_read(path), real, split, file)
             if not rows:
                 raise TaskError(f"{path} holds no rows of {real.published[split]}; fill it, or take it away.")
             return Found(rows, f"local {path}{' (stand-in)' if file.stand_in else ''}")
@@ -54,12 +56,20 @@ def in_package(real: RealSet, split: str) -> Look:
     path = Path(next(iter(found.submodule_search_locations))) / file.path
     if not path.is_file():
         return f"the package {real.package!r} has no {file.path}"
-    lines = _gunzipped(path) if path.suffix == ".gz" else read_jsonl(path)
-    return Found(_published(lines, real, split, file), f"package {real.package} ({file.path})")
+    return Found(_published(_read(path), real, split, file), f"package {real.package} ({file.path})")
+
+
+def _read(path: Path) -> Iterator[Row]:
+    try:
+        yield from _gunzipped(path) if path.suffix == ".gz" else read_jsonl(path)
+    except TaskError:
+        raise
+    except (EOFError, OSError, ValueError, RecursionError, zlib.error) as bad:
+        raise TaskError(f"{path} cannot be read ({type(bad).__name__}: {bad}); put a good copy in its place.") from bad
 
 
 def _gunzipped(path: Path) -> list[Row]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return [json.loads(line) for line in file if line.strip()]
 
 

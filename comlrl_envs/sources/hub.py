@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
+import json
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 from comlrl_envs.errors import OptionError
 from comlrl_envs.sources import cache
+from comlrl_envs.sources.patience import gathered
 from comlrl_envs.sources.table import RealSet
 from comlrl_envs.tasks import Row
 
 TIMEOUT = 5.0
 """Seconds until a hub that does not answer counts as out of reach."""
+ANSWER = 20.0
+"""Seconds for its whole answer about a set, however it comes."""
+STALL = 60.0
+"""Seconds without a new row after which a download is given up; the first row comes with a whole block of a file."""
+TOTAL = 900.0
+"""Seconds for all rows of a split."""
 
 
 def download(name: str, real: RealSet, splits: tuple[str, ...]) -> tuple[str, dict[str, list[Row]]]:
@@ -29,7 +38,7 @@ def download(name: str, real: RealSet, splits: tuple[str, ...]) -> tuple[str, di
         The commit, and the rows by split.
 
     Raises:
-        ConnectionError: The hub is out of reach, does not have the set, or broke off.
+        ConnectionError: The hub is out of reach, does not have the set, broke off, or stalled.
         OptionError: The hub's commit is not the one to keep to.
         TaskError: The cache's record is broken.
     """
@@ -42,7 +51,7 @@ def _commit(name: str, real: RealSet) -> str:
     import huggingface_hub
 
     try:
-        found = huggingface_hub.HfApi().dataset_info(real.repo, revision=real.revision, timeout=TIMEOUT).sha
+        found = gathered(lambda: [_sha(real, huggingface_hub)], ANSWER, ANSWER, "the set's commit")[0]
     except Exception as failure:
         # The hub's client raises what its HTTP library raises, and that library differs from version to version.
         raise _out_of_reach(real, failure) from failure
@@ -58,42 +67,57 @@ def _commit(name: str, real: RealSet) -> str:
     return str(found)
 
 
-def _read(real: RealSet, commit: str, split: str) -> list[Row]:
-    import datasets
+def _sha(real: RealSet, huggingface_hub: Any) -> str | None:
+    sha: str | None = huggingface_hub.HfApi().dataset_info(real.repo, revision=real.revision, timeout=TIMEOUT).sha
+    return sha
 
+
+def _read(real: RealSet, commit: str, split: str) -> list[Row]:
     if os.path.exists(real.repo):
         raise OptionError(
             f"The working directory has a folder {real.repo!r}, which would be read in place of the hub's set of that "
             "name. Work elsewhere, or pass the folder's rows as tasks=."
         )
     theirs, part = real.part(split)
+    bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop)]
+    command = [sys.executable, "-m", "comlrl_envs.sources.stream", real.repo, theirs, commit, *bounds]
     try:
-        with _few_retries(datasets):
-            stream = datasets.load_dataset(real.repo, split=theirs, revision=commit, streaming=True)
-            rows: list[Row] = list(itertools.islice(stream, part.start, part.stop))
-    except Exception as failure:
-        # As above; and a broken file raises what its format's reader raises.
+        with _running(command) as lines:
+            answers = [json.loads(line) for line in gathered(lambda: lines, STALL, TOTAL, real.published[split])]
+    except (OSError, ValueError) as failure:
         raise _out_of_reach(real, failure) from failure
+    if not answers or "done" not in answers[-1]:
+        told = answers[-1].get("failure") if answers else None
+        raise ConnectionError(f"the hub gave no {real.repo} ({_short(told or 'the process that read it broke off')})")
+    rows: list[Row] = [answer["row"] for answer in answers[:-1]]
     if not rows:
         raise ConnectionError(f"the hub's {real.repo} has no rows in {real.published[split]}")
     return rows
 
 
 @contextmanager
-def _few_retries(datasets: Any) -> Iterator[None]:
-    """Give up on a dead server in half a minute; by itself ``datasets`` tries on for many."""
-    config = datasets.config
-    names = ("STREAMING_READ_MAX_RETRIES", "STREAMING_OPEN_MAX_RETRIES")
-    before = {name: getattr(config, name) for name in names if hasattr(config, name)}
-    for name in before:
-        setattr(config, name, 1)
+def _running(command: list[str]) -> Iterator[Iterable[bytes]]:
+    """Lines of a process that is ended with the block: a thread that reads from the hub could not be."""
+    places = os.pathsep.join(place for place in sys.path if place)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": places}
+    )
+    assert process.stdout is not None
     try:
-        yield
+        yield _each(process.stdout)
     finally:
-        for name, value in before.items():
-            setattr(config, name, value)
+        process.kill()
+        process.wait()
+
+
+def _each(pipe: IO[bytes]) -> Iterator[bytes]:
+    with pipe:
+        yield from pipe
 
 
 def _out_of_reach(real: RealSet, failure: Exception) -> ConnectionError:
-    message = " ".join(str(failure).split())
-    return ConnectionError(f"the hub gave no {real.repo} ({type(failure).__name__}: {message[:300]})")
+    return ConnectionError(f"the hub gave no {real.repo} ({_short(f'{type(failure).__name__}: {failure}')})")
+
+
+def _short(message: str) -> str:
+    return " ".join(message.split())[:300]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from gymnasium import spaces
 from pettingzoo.utils import parallel_to_aec
 
-from comlrl_envs.env import TextEnv
+from comlrl_envs.env import TextEnv, logger
 from comlrl_envs.testing import play
 from comlrl_envs.testing.subject import Subject, expect, fail
 
@@ -21,14 +22,22 @@ _CYCLES = 60
 _SEE = "`pettingzoo.test` names the promise; see ParallelEnv's documentation."
 
 
+def _of_the_author(record: logging.LogRecord) -> bool:
+    """False for the warning about the reset option ``options``, which PettingZoo's own suites pass."""
+    return not (isinstance(record.args, tuple) and record.args[:1] == ("options",))
+
+
 @contextlib.contextmanager
 def _suite(name: str) -> Iterator[None]:
     """Quiet, and with failures that name the suite."""
+    logger.addFilter(_of_the_author)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             yield
     except (AssertionError, Warning) as broken:
         fail(f"{name}: {type(broken).__name__} {broken}".rstrip() + ".", _SEE)
+    finally:
+        logger.removeFilter(_of_the_author)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,11 @@ _PROGRAM = (
     "from comlrl_envs.testing.child import serve; serve()"
 )
 
+_MENDS = {
+    "unpickling": "What is pickled must be importable there: no __main__, no closures.",
+    "running": "It runs in this process: look for what only this one has imported, registered, set or opened.",
+}
+
 
 def in_fresh_process(function: Callable[..., Any], *arguments: Any, hash_seed: int, timeout: float = 300.0) -> Any:
     """What a function of a module returns there.
@@ -44,9 +49,9 @@ def in_fresh_process(function: Callable[..., Any], *arguments: Any, hash_seed: i
     if ran.returncode != 0:
         shown = ran.stderr.decode(errors="replace")[-2000:]
         fail(f"A fresh process died with status {ran.returncode}: {shown}", "Mend what it says.")
-    done, value = pickle.loads(ran.stdout)
-    if not done:
-        fail(f"In a fresh process:\n{value}", "What is pickled must be importable there: no __main__, no closures.")
+    stage, value = pickle.loads(ran.stdout)
+    if stage != "done":
+        fail(f"In a fresh process:\n{value}", _MENDS[stage])
     return value
 
 
@@ -55,10 +60,12 @@ def serve() -> None:
     # What the function prints must not get among the result's bytes.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    stage = "unpickling"
     try:
         function, arguments = pickle.load(sys.stdin.buffer)
-        answer = (True, function(*arguments))
+        stage = "running"
+        answer = ("done", function(*arguments))
     except Exception:
-        answer = (False, traceback.format_exc())
+        answer = (stage, traceback.format_exc())
     pickle.dump(answer, out)
     out.close()

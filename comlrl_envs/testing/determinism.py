@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from comlrl_envs.env import TextEnv
-from comlrl_envs.registry import EnvSpec, list_envs, register
+from comlrl_envs.registry import EnvSpec, list_envs, register, spec
 from comlrl_envs.testing import play
 from comlrl_envs.testing.api import undetermined, walk
 from comlrl_envs.testing.child import in_fresh_process
 from comlrl_envs.testing.subject import CheckError, Subject, expect, fail
 
 SEEDS = (0, 1, 2**70)
+_MIDSTS = 12
+_CHARS = 2**22
+"""Most characters of an episode that are compared; a long one repeats its past at each turn."""
 _GLOBAL = "Draw from comlrl_envs.seeding.rng(key, turn, purpose) only."
 
 
@@ -36,6 +39,9 @@ def transcript(subject: Subject) -> list[str]:
 def transcript_of(subject: Subject, entry: EnvSpec | None) -> list[str]:
     """The same in a process that may not know the id: whoever checks it may have registered it by hand."""
     if entry is not None and entry.id not in list_envs():
+        # Its module may register it when it is imported, and is to find the place free.
+        entry.load()
+    if entry is not None and entry.id not in list_envs():
         register(entry.id, entry.entry_point, kwargs=entry.kwargs, deterministic=entry.deterministic)
     return transcript(subject)
 
@@ -46,9 +52,11 @@ def _episode(env: TextEnv, choose: play.Chooser, seed: int) -> list[str]:
 
 
 def _remainder(env: TextEnv, choose: play.Chooser) -> list[str]:
-    lines = []
-    while env.agents:
+    lines: list[str] = []
+    left = _CHARS
+    while env.agents and left > 0 and len(lines) < play.TURNS:
         lines.append(json.dumps([env.step(choose(env.game, env.episode)), env.state(), env.get_state()["episode"]]))
+        left -= len(lines[-1])
     return lines
 
 
@@ -60,7 +68,9 @@ def check_replay(subject: Subject) -> str | None:
     _same(here, transcript(subject), "a second environment of this process", _GLOBAL)
     if reason := _confined(subject, subject.env()):
         return f"replayed in this process only: {reason}"
-    entry = subject.env().spec
+    built = subject.env().spec
+    # What stands in the registry: the environment's own spec holds the keyword arguments of this call too.
+    entry = None if built is None else spec(built.id)
     for hash_seed in (1, 4242):
         there = in_fresh_process(transcript_of, subject, entry, hash_seed=hash_seed)
         _same(here, there, f"a fresh process with PYTHONHASHSEED={hash_seed}", f"{_GLOBAL} Sort sets before use.")
@@ -87,6 +97,8 @@ def _confined(subject: Subject, env: TextEnv) -> str | None:
     homes = [type(env.game.scenario).__module__]
     if callable(subject.make):
         homes.append(subject.make.__module__)
+    if env.spec is not None and not isinstance(env.spec.entry_point, str):
+        homes.append(env.spec.entry_point.__module__)
     return "it is defined in the main script; move it into a module" if "__main__" in homes else None
 
 
@@ -161,7 +173,7 @@ def check_saved_state(subject: Subject) -> str | None:
     env = subject.env()
     if reason := undetermined(env):
         return reason
-    for moves in range(env.game.max_turns):
+    for moves in range(min(env.game.max_turns, _MIDSTS)):
         _to_the_midst(env, moves)
         other = subject.env()
         other.set_state(json.loads(json.dumps(env.get_state())))

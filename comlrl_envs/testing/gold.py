@@ -1,7 +1,7 @@
 """No gold: what only the judge may know must not reach an agent.
 
 Gold cannot be searched for by its text: an answer may well stand in the paragraphs that an agent is given. So the
-text of gold-only fields is replaced by canaries, words that occur nowhere, and these are searched for.
+texts and numbers of gold-only fields are replaced by canaries, which occur nowhere, and these are searched for.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ Begin: TypeAlias = Callable[[Mapping[str, Any]], tuple[TextEnv, Any]]
 """An environment at the start of an episode of a row, and what its ``reset`` returned."""
 
 _TASKS = 5
+"""Tasks that every team plays; of the others the oracle's replies alone are played."""
 _TEAMS = {"oracle": play.oracle, "empty": play.empty, "echo": play.echo, "hostile": play.hostile}
 _CANARY = re.compile(r"qzx(\d+)vjk")
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -41,45 +43,62 @@ class Planted:
 
 
 def plant(row: Mapping[str, Any], fields: Sequence[str]) -> Planted:
-    """Replace every text in ``fields``, nested ones too, by a canary a word."""
-    chosen = tuple(name for name in fields if _has_text(row[name]))
-    planted = {name: _sown(row[name], f"qzx{place}vjk") for place, name in enumerate(chosen)}
+    """Replace every text in ``fields``, nested ones too, by a canary a word, and every number by a rare one."""
+    chosen = tuple(name for name in fields if _can_be_sown(row[name]))
+    planted = {name: _sown(row[name], place) for place, name in enumerate(chosen)}
     return Planted({**row, **planted}, chosen)
 
 
-def _has_text(value: Any) -> bool:
-    return bool(_sown(value, "x") != value)
+def _can_be_sown(value: Any) -> bool:
+    return bool(_sown(value, 0) != value)
 
 
-def _sown(value: Any, canary: str) -> Any:
+def _sown(value: Any, place: int) -> Any:
     if isinstance(value, str):
         # As many words as before, so that rules about lengths go on as they did and a piece of it is found too.
-        return " ".join([canary] * len(value.split()))
+        return " ".join([f"qzx{place}vjk"] * len(value.split()))
+    if type(value) is int:
+        return _number(place)
+    if type(value) is float:
+        # Its whole part shows in whatever precision it is printed.
+        return _number(place) + 0.25
     if isinstance(value, Mapping):
-        return {key: _sown(part, canary) for key, part in value.items()}
+        return {key: _sown(part, place) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)([_sown(part, canary) for part in value])
+        return type(value)([_sown(part, place) for part in value])
     return value
 
 
-def found_in(text: str, planted: Planted) -> list[str]:
-    """The fields whose canaries are in ``text``, in whatever case."""
-    return sorted({planted.fields[int(place)] for place in _CANARY.findall(text.casefold())})
+def _number(place: int) -> int:
+    """Rare, and yet small enough for rules that count up to it."""
+    return 948_617 + 1009 * place
+
+
+def found_in(text: str, planted: Planted, numbers: bool = True) -> list[str]:
+    """The fields whose canaries are in ``text``, in whatever case; words alone without ``numbers``."""
+    found = {planted.fields[int(place)] for place in _CANARY.findall(text.casefold())}
+    if numbers:
+        said = set(_DIGITS.findall(text.replace(",", "").replace("_", "")))
+        found |= {name for place, name in enumerate(planted.fields) if str(_number(place)) in said}
+    return sorted(found)
 
 
 def check_gold(subject: Subject) -> str | None:
     """Canaries in gold-only fields turn up in no observation, info, state, rendering or error of any episode."""
     begin, rows = _stage(subject)
     refused: set[str] = set()
-    planted_any = False
-    for row in rows:
-        fields = _gold_fields(subject, begin, row, refused)
-        planted_any |= bool(fields)
-        for team, choose in _TEAMS.items() if fields else ():
-            _search(begin, row, plant(row, fields), team, choose)
+    sown: set[str] = set()
+    for place, row in enumerate(rows):
+        planted = plant(row, _gold_fields(subject, begin, row, refused))
+        sown.update(planted.fields)
+        teams = _TEAMS if place < _TASKS else {"oracle": play.oracle}
+        for team, choose in teams.items() if planted.fields else ():
+            _search(begin, row, planted, team, choose)
     if refused:
-        return f"the rules refuse another text in {sorted(refused)}; these fields were not checked"
-    return None if planted_any else "no row has a text that its prompts do not show"
+        return f"the rules refuse another value in {sorted(refused)}; these fields were not checked"
+    if left := sorted(set(subject.gold or ()) - sown):
+        return f"no row has a text or a number in {left}; these fields were not checked"
+    return None if sown else "no row has a text or a number that its prompts do not show"
 
 
 def gold_fields(subject: Subject) -> list[str]:
@@ -100,7 +119,7 @@ def _stage(subject: Subject) -> tuple[Begin, list[Mapping[str, Any]]]:
         stage.tasks = TaskSet([row])
         return stage, stage.reset(seed=0, options={"task": 0})
 
-    return begin, list(subject.items) or [task.fields for task in subject.some_tasks(env, _TASKS)]
+    return begin, list(subject.items) or [task.fields for task in subject.some_tasks(env)]
 
 
 def _gold_fields(subject: Subject, begin: Begin, row: Mapping[str, Any], refused: set[str]) -> list[str]:
@@ -112,7 +131,7 @@ def _gold_fields(subject: Subject, begin: Begin, row: Mapping[str, Any], refused
             "Name the row's fields; if the parser leaves gold out, pass whole rows in items=.",
         )
         return [name for name in named if not _refuses(begin, row, name, refused)]
-    others = [name for name in row if name != "id" and _has_text(row[name])]
+    others = [name for name in row if name != "id" and _can_be_sown(row[name])]
     playable = [name for name in others if not _refuses(begin, row, name, refused)]
     planted = plant(row, playable)
     try:
@@ -125,8 +144,8 @@ def _gold_fields(subject: Subject, begin: Begin, row: Mapping[str, Any], refused
 
 
 def _refuses(begin: Begin, row: Mapping[str, Any], name: str, refused: set[str]) -> bool:
-    """Whether a canary in ``name`` alone stops the rules, as where the text is a program or a name of a list."""
-    if not _has_text(row[name]):
+    """Whether a canary in ``name`` alone stops the rules, as where it is a program, a name of a list or a place."""
+    if not _can_be_sown(row[name]):
         return False
     try:
         stage, _ = begin(plant(row, [name]).row)
@@ -155,16 +174,18 @@ def _search(begin: Begin, row: Mapping[str, Any], planted: Planted, team: str, c
 
 
 def _look(planted: Planted, stage: TextEnv, when: str, returned: Any) -> None:
-    _clean(planted, f"what reset or step returned {when}", repr(returned))
+    # Terms, metrics and renderings are for those who judge: a distance from gold may stand there as a number.
+    _clean(planted, f"what reset or step returned {when}", repr(returned), numbers=False)
+    _clean(planted, f"the observations {when}", repr(returned[0]))
     _clean(planted, f"state() {when}", stage.state())
     _clean(planted, f"messages() {when}", repr(stage.game.messages(stage.episode)))
     for mode in RENDER_MODES:
-        _clean(planted, f"render() in mode {mode!r} {when}", render(stage.game, stage.episode, mode))
+        _clean(planted, f"render() in mode {mode!r} {when}", render(stage.game, stage.episode, mode), numbers=False)
     _clean(planted, f"the repr {when}", f"{stage!r} {stage}")
 
 
-def _clean(planted: Planted, where: str, text: str) -> None:
-    leaked = found_in(text, planted)
+def _clean(planted: Planted, where: str, text: str, numbers: bool = True) -> None:
+    leaked = found_in(text, planted, numbers)
     if leaked:
         fail(
             f"Gold of the row's {leaked} is in {where}.",

@@ -17,6 +17,14 @@ from comlrl_envs.testing.subject import Subject, expect
 
 TEAMS = {"oracle": play.oracle, "random": play.random, "empty": play.empty}
 TOLERANCE = 1e-9
+_EPISODE: Mapping[str, tuple[type, ...]] = {"kwargs": (dict,), "task": (str,), "seed": (int,), "turns": (list,)}
+_TURN: Mapping[str, tuple[type, ...]] = {
+    "prompts": (dict,),
+    "actions": (dict,),
+    "terms": (dict,),
+    "reward": (int, float),
+    "done": (bool,),
+}
 _MEND = (
     "If the change of prompt or formula is meant, raise the version of the id and record a new file (record_golden); "
     "if not, undo it."
@@ -82,7 +90,7 @@ def check_golden(id: str, path: str | Path) -> None:
 
     Raises:
         CheckError: The file is for another id or version, or an episode went another way.
-        OptionError: There is no such file, or it holds something else.
+        OptionError: There is no such file, or it holds something else, or episodes that stop before their end.
     """
     data = _read(Path(path))
     now = spec(id).id
@@ -100,11 +108,48 @@ def check_golden(id: str, path: str | Path) -> None:
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as unreadable:
+    except (OSError, ValueError, RecursionError) as unreadable:
         raise OptionError(f"golden={str(path)!r} cannot be read ({unreadable}); write it with record_golden.") from None
     if not isinstance(data, dict) or data.keys() != {"id", "episodes"}:
         raise OptionError(f"golden={str(path)!r} holds no golden episodes; write it with record_golden.")
+    if fault := _fault(data["episodes"]):
+        raise OptionError(f"golden={str(path)!r}: {fault}. Write it anew with record_golden.")
     return data
+
+
+def _fault(episodes: Any) -> str | None:
+    """What keeps the episodes of a file from being played and compared to their ends; None if nothing does."""
+    if not isinstance(episodes, list) or not episodes:
+        return f"'episodes' is {_brief(episodes)}; expected a list of at least one"
+    for place, episode in enumerate(episodes):
+        where = f"episode {place}"
+        if fault := _misfit(episode, _EPISODE):
+            return f"{where} {fault}"
+        for number, turn in enumerate(episode["turns"]):
+            if fault := _misfit(turn, _TURN):
+                return f"{where}, turn {number} {fault}"
+            if not all(_is_number(value) for value in turn["terms"].values()):
+                return f"{where}, turn {number} has terms that are no numbers"
+        if not episode["turns"] or not episode["turns"][-1]["done"]:
+            return f"{where} stops after {len(episode['turns'])} turns and is not over"
+    return None
+
+
+def _misfit(part: Any, fields: Mapping[str, tuple[type, ...]]) -> str | None:
+    if not isinstance(part, dict):
+        return f"is {_brief(part)}; expected an object with {', '.join(fields)}"
+    if missing := sorted(fields.keys() - part.keys()):
+        return f"has no {missing[0]!r}"
+    wrong = [name for name, kinds in fields.items() if type(part[name]) not in kinds]
+    return f"has {_brief(part[wrong[0]])} as {wrong[0]!r}" if wrong else None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _brief(value: Any) -> str:
+    return f"a {type(value).__name__}, {str(value)[:40]!r}"
 
 
 def _replay(env: TextEnv, golden: Mapping[str, Any]) -> None:

@@ -55,6 +55,9 @@ def oracle(game: TextGame, episode: Episode) -> dict[str, str]:
     return {agent: gold.get(agent, "") for agent in game.acting(episode)}
 
 
+TURNS = 100
+"""Most joint actions of an episode that are played: one that is meant never to end is measured so far."""
+
 FLOORS: Mapping[str, Chooser] = {"empty": empty, "echo": echo, "random": random}
 """The floor policies that every scenario may bound by name."""
 
@@ -67,13 +70,13 @@ def start(game: TextGame, tasks: Sequence[Task], seed: int = 0) -> list[Episode]
 def rounds(
     game: TextGame, episodes: Sequence[Episode], choose: Chooser
 ) -> Iterator[list[tuple[int, Episode, Episode]]]:
-    """Play all episodes to their end, a joint action of each at a time.
+    """Play all episodes to their end, or for ``TURNS`` turns, a joint action of each at a time.
 
     Yields:
         For each episode that was not over: its place, and the episode before and after the joint action.
     """
     now = list(episodes)
-    while live := [place for place, episode in enumerate(now) if not episode.done]:
+    while live := [place for place, episode in enumerate(now) if not episode.done and episode.turn < TURNS]:
         before = [now[place] for place in live]
         after = game.step_many([(episode, choose(game, episode)) for episode in before])
         for place, stepped in zip(live, after, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from comlrl_envs.testing import play
 from comlrl_envs.testing.subject import Subject, expect, fail
 
 TOLERANCE = 1e-6
+_SAID = "qzxsaidvjk"
+_WORDS = re.compile(r"(?<![\w</])\w+(?![\w>])")
 _DRAWS = 8
 """Random episodes a task; the other floor policies do the same each time."""
 
@@ -49,7 +52,8 @@ class BlankCost:
         mean: Mean over tasks of the difference in mean reward over the turns.
         low: Lower end of its 95 % interval.
         high: Upper end.
-        changed: Tasks in which blanking changed a reply of its.
+        changed: Tasks in which blanking a reply of its changed what a teammate is shown.
+        unseen: Tasks in which blanking changed replies of its, and nothing that a teammate is shown.
     """
 
     agent: str
@@ -57,6 +61,26 @@ class BlankCost:
     low: float
     high: float
     changed: int
+    unseen: int = 0
+
+
+@dataclass(frozen=True)
+class Excess:
+    """A reward above what was said to be reachable.
+
+    Attributes:
+        policy: Who earned it.
+        task: On which task.
+        turn: After how many joint actions.
+        reward: The reward.
+        reachable: ``Scenario.reachable`` before that joint action.
+    """
+
+    policy: str
+    task: str
+    turn: int
+    reward: float
+    reachable: float
 
 
 def measure_oracle(game: TextGame, tasks: Sequence[Task]) -> OracleProof:
@@ -89,6 +113,32 @@ def measure_oracle(game: TextGame, tasks: Sequence[Task]) -> OracleProof:
         worst=None if worst is None else known[worst].id,
         gap=0.0 if worst is None else gaps[worst],
     )
+
+
+def find_excess(game: TextGame, tasks: Sequence[Task], own: Mapping[str, play.Chooser]) -> Excess | None:
+    """The largest excess over ``Scenario.reachable`` that scripted policies and ``own`` come upon, if there is any."""
+    scenario = game.scenario
+    if (game.term_names[:-1], game.reward_range) != (tuple(scenario.terms), tuple(scenario.reward_range)):
+        # A caller's own reward, of which the scenario cannot know what is reachable.
+        return None
+    found: list[Excess] = []
+    for name, choose in {**play.FLOORS, **own}.items():
+        for moves in play.rounds(game, play.start(game, tasks), choose):
+            for _, before, after in moves:
+                reachable = scenario.reachable(before.state)
+                if after.reward > reachable + TOLERANCE:
+                    found.append(Excess(name, before.task_id, after.turn, after.reward, reachable))
+    return max(found, key=lambda excess: excess.reward - excess.reachable, default=None)
+
+
+def judge_excess(excess: Excess | None) -> None:
+    """Raise ``CheckError`` if there is one."""
+    if excess is not None:
+        fail(
+            f"On task {excess.task!r}, turn {excess.turn}, the policy {excess.policy!r} earned {excess.reward:.6g}, "
+            f"more than the {excess.reachable:.6g} of Scenario.reachable.",
+            "Say in reachable what a task allows, and let the oracle earn it; or close the hole in the reward.",
+        )
 
 
 def with_oracle(game: TextGame, tasks: Sequence[Task]) -> list[Task]:
@@ -132,15 +182,19 @@ def measure_blanks(game: TextGame, tasks: Sequence[Task]) -> list[BlankCost]:
 
 def _blank_cost(game: TextGame, tasks: Sequence[Task], full: Sequence[float], agent: str) -> BlankCost:
     changed: set[str] = set()
+    emptied: set[str] = set()
 
     def choose(game: TextGame, episode: Episode) -> dict[str, str]:
         replies = play.oracle(game, episode)
-        if agent in replies:
-            said = replies[agent]
-            replies[agent] = game.scenario.blank(said)
-            if replies[agent] != said:
+        if agent not in replies:
+            return replies
+        blanked = {**replies, agent: game.scenario.blank(replies[agent])}
+        if blanked != replies:
+            emptied.add(episode.task_id)
+            # A reply that is emptied costs by itself: what counts is that somebody would have read it.
+            if episode.task_id not in changed and _heard(game, episode, agent, replies, blanked):
                 changed.add(episode.task_id)
-        return replies
+        return blanked
 
     ended = play.play(game, play.start(game, tasks), choose)
     costs = [had - play.mean_reward(episode) for had, episode in zip(full, ended, strict=True)]
@@ -148,14 +202,22 @@ def _blank_cost(game: TextGame, tasks: Sequence[Task], full: Sequence[float], ag
     cost = clustered_mean([[cost] for cost in costs], (low - high, high - low))
     # Too few tasks tell nothing: the interval is the whole line then.
     ends = (-math.inf, math.inf) if cost.low is None or cost.high is None else (cost.low, cost.high)
-    return BlankCost(agent, cost.mean, *ends, len(changed))
+    return BlankCost(agent, cost.mean, *ends, len(changed), len(emptied - changed))
+
+
+def _heard(game: TextGame, episode: Episode, agent: str, actions: Mapping[str, str], others: Mapping[str, str]) -> bool:
+    """Whether teammates of ``agent`` are shown something else after the one joint action than after the other."""
+    one, two = (game.prompts(after) for after in game.step_many([(episode, actions), (episode, others)]))
+    return any(one[mate] != two[mate] for mate in game.agents if mate != agent)
 
 
 def check_oracle(subject: Subject) -> str | None:
     """At every turn of every task the oracle earns ``Scenario.reachable``."""
     env = subject.env()
-    proof = measure_oracle(env.game, subject.some_tasks(env))
+    tasks = subject.some_tasks(env)
+    proof = measure_oracle(env.game, tasks)
     judge_oracle(proof)
+    judge_excess(find_excess(env.game, tasks, subject.policies))
     if not proof.tasks:
         return "the scenario knows no gold joint action"
     return f"no oracle on {proof.unknown} of {proof.tasks + proof.unknown} tasks" if proof.unknown else None
@@ -200,14 +262,19 @@ def check_channel(subject: Subject) -> str | None:
         return "the scenario knows no gold joint action to blank"
     judge_blanks(costs)
     silent = [cost.agent for cost in costs if not cost.changed]
-    return f"no channel from {silent}: blank changes none of their gold replies" if silent else None
+    return f"no channel from {silent}: blank changes nothing that teammates are shown of them" if silent else None
 
 
 def judge_blanks(costs: Sequence[BlankCost]) -> None:
     """Raise ``CheckError`` unless every agent that says something is missed when it is blanked."""
     expect(
-        any(cost.changed for cost in costs),
+        any(cost.changed or cost.unseen for cost in costs),
         "channel is True, yet blank changes no gold reply of any agent.",
+        "Define Scenario.blank, or set channel = False.",
+    )
+    expect(
+        any(cost.changed for cost in costs),
+        "channel is True, yet no teammate is shown anything else after a reply is blanked.",
         "Define Scenario.blank, or set channel = False.",
     )
     free = {f"{c.agent}: {c.mean:.4g}, 95 % in [{c.low:.4g}, {c.high:.4g}]" for c in costs if c.changed and c.low <= 0}
@@ -219,12 +286,26 @@ def judge_blanks(costs: Sequence[BlankCost]) -> None:
 
 
 def judge_no_channel(env: TextEnv, tasks: Sequence[Task]) -> None:
-    """Raise ``CheckError`` if ``blank`` changes something though there is no channel."""
+    """Raise ``CheckError`` if ``blank`` changes something or a teammate is shown a reply: there is no channel."""
     for moves in play.rounds(env.game, play.start(env.game, tasks[:10]), play.oracle):
         for _, before, _ in moves:
             for agent, reply in play.oracle(env.game, before).items():
                 same = env.game.scenario.blank(reply) == reply
                 expect(same, f"channel is False, yet blank changes a reply of {agent!r}.", "Set channel = True.")
+            for agent in env.game.acting(before):
+                _shows_nothing_of(env.game, before, agent)
+
+
+def _shows_nothing_of(game: TextGame, episode: Episode, agent: str) -> None:
+    """Raise ``CheckError`` if teammates of ``agent`` are shown a word that it says among or in place of its gold."""
+    gold = play.oracle(game, episode)
+    # Marks stay, so that what the rules read between them is replaced as well.
+    between = _WORDS.sub(_SAID, gold[agent])
+    for reply in dict.fromkeys((_SAID, f"{gold[agent]} {_SAID}", between)):
+        (after,) = game.step_many([(episode, {**gold, agent: reply})])
+        readers = [mate for mate, text in game.prompts(after).items() if mate != agent and _SAID in text.casefold()]
+        told = f"channel is False, yet {readers} are shown what {agent!r} said on task {episode.task_id!r}."
+        expect(not readers, told, "Set channel = True and define Scenario.blank, or leave it out of observe.")
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -90,3 +90,8 @@ def _check_infos(infos: Mapping[str, Mapping[str, Any]], env: TextEnv, floats: s
             if type(value) is not (int if key in COUNTS else float) or not math.isfinite(value)
         }
         expect(not bad, f"{where}: infos of {agent!r} are no finite plain numbers: {bad}.", "Convert with float().")
+        # Evaluations report the rate of it.
+        success = info.get("metric/success", 0.0)
+        expect(
+            success in (0.0, 1.0), f"{where}: metric/success is {success}.", "It is 1.0 or 0.0; rename other numbers."
+        )

@@ -41,10 +41,16 @@ def _survives(env: TextEnv, actions: dict[str, str], longest: float) -> None:
             # A busy machine is slow, not wrong: what took too long gets a second chance.
             seconds = _timed(before, actions, longest)
         state = env.state()
+        shown_now = env.game.prompts(env.episode)
     except Exception as crash:
         fail(f"{where}: {type(crash).__name__}: {crash}.", "A bad reply is data: score it low, never raise.")
     expect(seconds <= longest, f"{where}: the step takes {seconds:.1f} s.", "Bound the work; no nested quantifiers.")
     expect(_writable(state), f"{where}: a prompt holds lone surrogates.", "Show replies as the game hands them over.")
+    for agent, text in shown_now.items():
+        space = env.observation_space(agent)
+        told = f"{where}: {agent!r} was shown {len(text)} characters, outside {space}."
+        expect(space.contains(text), told, "Show less of a long reply.")
+    expect(env.state_space.contains(state), f"{where}: state() is outside {env.state_space}.", "Show less of a reply.")
 
 
 class _Late(BaseException):

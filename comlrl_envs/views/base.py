@@ -24,9 +24,15 @@ class View(BaseParallelWrapper, ABC):  # type: ignore[misc]  # PettingZoo ships 
 
     Args:
         env: A ``ParallelEnv`` of texts, or another view of one.
+
+    Raises:
+        OptionError: ``env`` is no environment.
     """
 
     def __init__(self, env: Any) -> None:
+        if not hasattr(env, "possible_agents"):
+            how = f"make({env!r})" if isinstance(env, str) else "a ParallelEnv of texts, such as make(ID) returns"
+            raise OptionError(f"env is a {type(env).__name__}; pass {how}.")
         super().__init__(env)
         # What the view remembers of the last observations, as JSON values; replaced, never changed in place.
         self._kept: dict[str, Any] = {}

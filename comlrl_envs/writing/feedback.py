@@ -61,6 +61,6 @@ def _style(judged: Judgement, rules: Rules, names: tuple[str, str], strict: bool
     if strict:
         asked, cap, which = FULL_CATEGORIES, rules.grounded_cap, "words of the source"
     return (
-        f"{where} {judged.categories} of the 12 kinds of transitions ({asked} earn full credit); the overlap of both "
+        f"{where} {judged.categories} of the 12 kinds of transitions ({asked} earn the most); the overlap of both "
         f"texts' {which} is {judged.jaccard:.2f} ({cap:g} earns full credit)."
     )

@@ -116,7 +116,6 @@ class TextPair(Scenario):
         "acceptable_length", "optimal_unique_words", "acceptable_unique_words", "success",
     )  # fmt: skip
     agent_metrics = ("words", "characters", "unique_words", "in_range", "grounded_share")
-    channel = False
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -192,6 +191,15 @@ class TextPair(Scenario):
         if self.reward == "strict":
             return strict.score_strict(first, second, source, self.rules)
         return levels.score_published(first, second, strict.read_source(source).words, self.rules)
+
+    @property
+    def channel(self) -> bool:  # type: ignore[override]
+        """Whether the partner's text is shown."""
+        return self.feedback == "peers"
+
+    def blank(self, reply: str) -> str:
+        """Nothing, where the partner is shown the whole reply."""
+        return "" if self.channel else reply
 
     def oracle(self, state: State) -> Mapping[str, str] | None:
         """Texts in the source's own words that earn what is reachable."""

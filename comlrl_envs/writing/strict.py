@@ -6,10 +6,11 @@ the overlap, a text cut off in mid-sentence or copied whole counts like any othe
 
 - *What counts.* A text is read in sentences. A sentence counts unless it is unfinished (no mark at its end), repeated
   (the same content words in the same order, in either text), copied (part of more than 12 words in a row that stand
-  so in the source) or broken (a pair of words that English does not put side by side, such as "the of"; an end such
-  as "of."; more than 7 content words in a row without a function word, or of more than 7 words fewer than one in five
-  a function word). Lengths and vocabulary are those of what
-  counts.
+  so in the source), a list or broken. A list has more than 7 content words in a row without a function word, or more
+  than 7 words of which fewer than 15 in a hundred are function words. Broken are a pair of words that English never
+  puts side by side ("the of"), an end such as "the." or "because.", an article that does not fit ("an tree"), a
+  capital as at a beginning within a sentence, and more than 60 words without a mark between them. Lengths and
+  vocabulary are those of what counts.
 - *Structure* ``s`` of a text: ``min(1, counted / min_words)``, times the share of its words that count, times a factor
   that falls from 1 at ``max_words`` to 0 at twice as many.
 - *Grounding* ``g`` of a text: ``min(1, p / 0.5)``, ``p`` the share of its distinct content words that stand in the
@@ -25,12 +26,21 @@ the overlap, a text cut off in mid-sentence or copied whole counts like any othe
 
 The sum reaches exactly 3 wherever the source has a content word, and 0.1 where it has none.
 
-Upper bounds on what the exploits of the published reward earn here, as a mean over rows, with ``min_words=8``
-(``tests/envs/writing/test_exploits.py`` asserts them, and that the published reward gives each more than 2.2 in the
-game where it works): a constant pair of texts 0.3; a word list and twelve transition phrases 0.1; one word of the
-source in a constant pair 0.5; texts cut off 0.1; the source copied 0.1; its words shuffled 0.6, or listed 1.0; one
-sentence repeated behind twelve transitions 0.2; empty, short or one-sided texts 0.1. Transitions inside other words
-("person") are none at all.
+What is bounded, and what is not. The exploits below were measured with ``min_words=8`` as a mean over the demo rows of
+each id and split, and over every fifth of 819 real posts and abstracts; ``tests/envs/writing/test_exploits.py`` asserts
+the first figure, the second is the highest mean that was measured, and the published reward gives each more than 2.2 in
+the game where it works: one constant pair of texts 0.3 (0.17); a word list and twelve transition phrases 0.1 (0.04);
+one word of the source in that pair 0.5 (0.29); texts cut off 0.1 (0.00); the source copied 0.1 (0.00); its words
+shuffled 0.6 (0.59), or listed 1.0 (0.24); one sentence repeated behind twelve transitions 0.2 (0.06); empty, short or
+one-sided texts 0.1 (0.06). Transitions inside other words ("person") are none at all.
+
+These bounds hold for those texts, not for every text of their kind. No rule here reads grammar or meaning, so texts
+made for this reward are not stopped: a constant pair fitted to the commonest words of a data set earned 1.73 on
+abstracts of computer science (0.02 with ``min_words=128``); words of the source at random in sentences of the right
+shape ("It is the red of a class, and not the years.") earned 2.83, and can earn 3, as the oracle's texts do; the
+source copied eight words at a time between words of one's own earned 1.0 and more. Whether an optimised writer's texts
+are good must be read. Correct sentences are lost where they look like a list: of those that people wrote 0.3 % in posts
+and 2 to 4 % in abstracts and encyclopaedias, nearly all for long runs of names or technical terms.
 """
 
 from __future__ import annotations
@@ -57,8 +67,8 @@ from comlrl_envs.writing.lexicon import FUNCTION_WORDS, Phrase, phrases_in, toke
 HIGHEST = 3.0
 LONGEST_COPY = 12
 LONGEST_RUN = 7
-FUNCTION_SHARE = 0.2
-"""Least share of function words in a sentence of more than ``LONGEST_RUN`` words."""
+LONGEST_BREATH = 60
+FUNCTION_SHARE = 0.15
 _LIST = bytes([True]) * (LONGEST_RUN + 1)
 GROUNDED_SHARE = 0.5
 UNGROUNDED = 0.2
@@ -68,45 +78,71 @@ FULL_CATEGORIES = 4
 
 _BREAK = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"'”’)\]])\s+|\n\s*\n")
 _FINISHED = re.compile(r"[.!?…。！？][\"'”’)\]]{0,2}$")
-_DETERMINERS = "a|an|the|my|your|our|their|every"
-_PREPOSITIONS = "of|from|into|at|with|by|for|on"
-_VERBS = "is|are|was|were|be|am|has|have|had|do|does|did|will|would|can|could|should|may|must|might"
-_SUBJECTS = "i|he|she|they|we"
-_IMPOSSIBLE = (
-    (
-        _DETERMINERS,
-        f"{_PREPOSITIONS}|{_DETERMINERS}|{_VERBS}|{_SUBJECTS}|to|in|and|or|but|nor|been|it|you|him|them|us|me|this|that"
-        "|these|those|if|because|than|as|so|not|who|which|when|there",
-    ),
-    (_PREPOSITIONS, f"of|to|and|or|but|than|{_VERBS}|{_SUBJECTS}"),
-    ("and|or|but|to", "of|and|or|but"),
+_POSSESSIVES = "my|your|our|their|every"
+_NO_NOUN = (
+    "of|from|into|with|an|the|my|your|our|their|they|we|been|him|them|this|that|these|those|because|than|there"
+    "|are|were|does|did|could|should|she|its|her"
 )
-"""Words, and words that English does not put behind them."""
-_OPEN_ENDED = frozenset(f"{_DETERMINERS}|of|and|or|to|from|into|with".split("|"))
+"""What no article stands before: "must", "will", "can", "do", "by" and the like have readings as nouns."""
+_IMPOSSIBLE = (
+    ("the|an", f"{_NO_NOUN}|is|was|has|had|and|or|but|nor"),
+    (_POSSESSIVES, f"{_NO_NOUN}|is|was|has|had|but|nor|he|his"),
+    # "a" is a name too, of a variable or a group.
+    ("a", "of|into|the|an|my|your|our|their|they|we|been|him|them|these|those|because|it|she|me"),
+    ("of|from|into|at|with|by|for|on|to", "of"),
+    ("and", "and|but"),
+    ("or|but", "and|or|but"),
+    ("because", "is|are|was"),
+)
+"""Words, and words that English does not put behind them, whatever comes before and after."""
 _BROKEN_PAIRS = frozenset(
     pair for left, right in _IMPOSSIBLE for pair in itertools.product(left.split("|"), right.split("|"))
 )
-_BROKEN = re.compile("|".join(rf"\b(?:{left})\s+(?:{right})(?![\w'’-])" for left, right in _IMPOSSIBLE), re.IGNORECASE)
+
+
+def _either_case(words: str) -> str:
+    # "A" in capitals is a name ("vitamin A and D").
+    return "|".join(word if word == "a" else f"[{word[0].upper()}{word[0]}]{word[1:]}" for word in words.split("|"))
+
+
+_FIXED = r"(?![\w'’/-]|\s+(?:course|late|old)\b)"
+_BROKEN = re.compile(
+    "|".join(rf"\b(?:{_either_case(left)})\s+(?:{right}){_FIXED}" for left, right in _IMPOSSIBLE)
+    + rf"|(?<![\w.'’])(?:a|an|the|{_POSSESSIVES}|and|or|because)\W*$"
+)
+_WRONG_ARTICLE = re.compile(
+    r"\b(?:[Aa]n [bcdgjkpqtvwz]|a (?!and|are|also|equal)(?:[ai]|e(?!u|we)|o(?!n[ce]|ui)))[a-z]{2}"
+)
+"""Letters at which "an" and "a" cannot stand, whether what follows is a word or is spelt out."""
+_CAPITAL_WITHIN = re.compile(
+    r"\b[a-z]+ (?:The|My|Your|Our|Their|We|She|They|It|This|These|But|And|When|If|In|At|Of|From|With|To|By) [a-z]"
+)
+_BREATHLESS = re.compile(rf"(?:^|\s)(?:[\w'’]+\s+){{{LONGEST_BREATH}}}[\w'’]")
+_OPEN_ENDED = frozenset(f"a|an|the|{_POSSESSIVES}|and|or|because".split("|"))
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a source offers: its content words, and its word sequence for finding copies."""
+    """What a source offers: its content words, and the neighbours among its words for finding copies."""
 
+    text: str
     words: frozenset[str]
     pairs: frozenset[tuple[str, str]]
-    line: str
 
 
 @functools.lru_cache(maxsize=1024)
 def read_source(text: str) -> Source:
-    """Content words of a source and the order of all its words."""
+    """Content words of a source and the neighbours among all its words."""
     found = tokens(text)
-    return Source(
-        frozenset(itertools.compress(found, _carrying(found))),
-        frozenset(itertools.pairwise(found)),
-        f" {' '.join(found)} ",
-    )
+    content = itertools.compress(found, _carrying(found))
+    return Source(text, frozenset(content), frozenset(itertools.pairwise(found)))
+
+
+@functools.lru_cache(maxsize=16)
+def _spans(text: str) -> frozenset[tuple[str, ...]]:
+    """Every ``LONGEST_COPY + 1`` words in a row, so that a copy is looked up in constant time."""
+    found = tokens(text)
+    return frozenset(zip(*(found[start:] for start in range(LONGEST_COPY + 1)), strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +292,12 @@ def _carrying(found: Sequence[str], phrases: Sequence[Phrase] | None = None) -> 
 
 
 def _is_broken(sentence: str, found: Sequence[str]) -> bool:
-    if found[-1] in _OPEN_ENDED:
-        return True
-    # The tokens are quick to look up; the expression then tells "my in" from "my in-laws" and "of, to" from "of to".
-    return not _BROKEN_PAIRS.isdisjoint(itertools.pairwise(found)) and _BROKEN.search(sentence) is not None
+    # The tokens are quick to look up; the expression then tells "the an" from "the AN" and "my of" from "my of-mice".
+    text = sentence.lower() if sentence.isupper() else sentence
+    suspicious = found[-1] in _OPEN_ENDED or not _BROKEN_PAIRS.isdisjoint(itertools.pairwise(found))
+    breathless = len(found) > LONGEST_BREATH
+    patterns = [_WRONG_ARTICLE, _CAPITAL_WITHIN] + [_BROKEN] * suspicious + [_BREATHLESS] * breathless
+    return any(pattern.search(text) for pattern in patterns)
 
 
 def _is_list(carries: Sequence[bool]) -> bool:
@@ -277,7 +315,7 @@ def _copied(found: Sequence[str], source: Source) -> list[bool] | None:
         run = run + 1 if known else 0
         first = place - LONGEST_COPY
         # Pairs of the source in a row are rarely more than chance; whole spans are looked up only after many of them.
-        if run >= LONGEST_COPY and f" {' '.join(found[first : place + 1])} " in source.line:
+        if run >= LONGEST_COPY and tuple(found[first : place + 1]) in _spans(source.text):
             marks = marks or [False] * len(found)
             marks[first : place + 1] = [True] * (LONGEST_COPY + 1)
     return marks

@@ -10,8 +10,8 @@
   ``max_words`` (256) words, +0.5, or else 0; ``r = len(second) / len(first)`` in characters earns up to 1, in full
   from 1.6 to 3.2, and the rest is 0 outside ``[1.1, 5]``; the ratio of their distinct words up to 0.5, in full from 2,
   and the rest is 0 below 1.3; transitions in the second text and shared content words up to 0.98. 2.98 can be
-  reached. ``reward="strict"``: the same levels for texts that are about this post, in finished sentences of their own
-  (``comlrl_envs.writing.strict``); 3 can be reached.
+  reached. ``reward="strict"``: the same levels for texts with the words of this post, in finished sentences of their
+  own (``comlrl_envs.writing.strict`` says what that bounds and what not: no rule reads grammar); 3 can be reached.
 - Episode end: after ``max_turns`` joint actions (default 1).
 - Metrics: of the pair ``length_ratio``, ``words_ratio``, ``unique_words_ratio``, ``jaccard`` and
   ``transition_categories`` with their rewards, ``gated_total`` (the reward) and ``ungated_total`` (all levels as if

@@ -5,6 +5,7 @@
     python learning.py --seeds 0 --joint-actions 16000
     python learning.py --seeds 0 1 2 --shared            # one policy, one prompt: nothing can tell the agents apart
     python learning.py --seeds 0 1 2 --shared --roles    # one policy, role words
+    python learning.py --seeds 0 1 2 --algorithm iac     # or maac, madpo, marloo, maremax, mareinforce
 
 Prints a table: mean reward on held-out topics before and after (180 sampled episodes at the training temperature), the
 curve between, and the CPU seconds of training without the evaluations.
@@ -22,19 +23,39 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 
 from comlrl_envs import make
-from comlrl_learners import LLMPolicy, MAGRPOConfig, MAGRPOTrainer, SamplingParams
+from comlrl_learners import (
+    IACTrainer,
+    LLMPolicy,
+    MAACTrainer,
+    MADPOTrainer,
+    MAGRPOTrainer,
+    MAREINFORCETrainer,
+    MAReMaxTrainer,
+    MARLOOTrainer,
+    SamplingParams,
+)
+
+TRAINERS = {
+    trainer.name: trainer
+    for trainer in (
+        MAGRPOTrainer, MAREINFORCETrainer, MARLOOTrainer, MAReMaxTrainer, IACTrainer, MAACTrainer, MADPOTrainer,
+    )
+}  # fmt: skip
 
 
-class TimedTrainer(MAGRPOTrainer):
-    """MAGRPO that knows how long its evaluations took."""
+def timed(trainer_class: type) -> type:
+    """The trainer, knowing how long its evaluations took."""
 
-    evaluation_cpu = 0.0
+    class Timed(trainer_class):  # type: ignore[misc]
+        evaluation_cpu = 0.0
 
-    def _evaluate(self):  # type: ignore[no-untyped-def]
-        started = time.process_time()
-        result = super()._evaluate()
-        self.evaluation_cpu += time.process_time() - started
-        return result
+        def _evaluate(self):  # type: ignore[no-untyped-def]
+            started = time.process_time()
+            result = super()._evaluate()
+            self.evaluation_cpu += time.process_time() - started
+            return result
+
+    return Timed
 
 
 def main() -> None:
@@ -44,7 +65,8 @@ def main() -> None:
     print("| seed | joint actions | before | after | CPU s | curve |\n| --- | --- | --- | --- | --- | --- |")
     for seed in options.seeds:
         sampling = SamplingParams(temperature=0.8, max_new_tokens=64)
-        config = MAGRPOConfig(
+        trainer_class = TRAINERS[options.algorithm]
+        config = trainer_class.config_class(
             seed=seed,
             learning_rate=options.learning_rate,
             schedule=options.schedule,
@@ -59,7 +81,7 @@ def main() -> None:
             "writing/length_ratio", target_min=options.target_min, target_max=options.target_max, roles=options.roles
         )
         policies = LLMPolicy.load("tiny", sampling) if options.shared else "tiny"
-        trainer = TimedTrainer(env=env, policies=policies, config=config)
+        trainer = timed(trainer_class)(env=env, policies=policies, config=config)
         started = time.process_time()
         result = trainer.train()
         cpu = time.process_time() - started - trainer.evaluation_cpu
@@ -72,6 +94,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--algorithm", choices=sorted(TRAINERS), default="magrpo")
     parser.add_argument("--joint-actions", type=int, default=4800)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--schedule", default="linear", choices=("linear", "constant", "cosine"))

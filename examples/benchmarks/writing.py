@@ -79,7 +79,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ids", nargs="+", default=["writing/tldr", "writing/arxiv"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     return parser.parse_args()
 

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,7 +32,8 @@ class Hub(ThreadingHTTPServer):
     Attributes:
         repos: `{repo: (commit, {path: bytes})}`; may be changed between requests.
         fault: What goes wrong: `""` nothing, `"500"` every request, `"cut"` each data file breaks off half-way,
-            `"gone"` the server falls silent for good when a data file is asked for.
+            `"gone"` the server falls silent for good when a data file is asked for, `"drip"` every body comes a byte
+            at a time for ever, `"drip data"` each data file's body does.
         seen: Method and path of each request.
     """
 
@@ -164,10 +166,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        if self.server.fault == "drip" or (self.server.fault == "drip data" and _is_data(self.path)):
+            self._drip(data)
+            return
         cut = self.server.fault == "cut" and _is_data(self.path)
         self.wfile.write(data[: len(data) // 2] if cut else data)
         if cut:
             self.close_connection = True
+
+    def _drip(self, data: bytes) -> None:
+        for byte in data:
+            self.wfile.write(bytes([byte]))
+            self.wfile.flush()
+            time.sleep(0.5)
 
 
 def _is_data(path: str) -> bool:

@@ -76,6 +76,17 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def send_raw(self, *parts: bytes, pause: float = 0.0) -> None:
+        """Bytes as they are, with a pause after each part, until the client is gone."""
+        self.close_connection = True
+        try:
+            for part in parts:
+                self.wfile.write(part)
+                self.wfile.flush()
+                time.sleep(pause)
+        except OSError:
+            return
+
     def hang_up(self) -> None:
         """Reset the connection."""
         self.close_connection = True

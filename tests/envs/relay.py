@@ -84,6 +84,11 @@ def rows(words: tuple[str, ...]) -> list[dict[str, str]]:
     return [{"id": word, "clue": f"page of {word}", "answer": f"Key {word[::-1]}"} for word in words]
 
 
+def coded_rows() -> list[dict[str, Any]]:
+    """Rows with a number for gold, and a flag, which no canary can replace."""
+    return [{**row, "code": 40 + place, "open": True} for place, row in enumerate(rows(WORDS[:6]))]
+
+
 def relay_env(rules: type[Scenario] = Relay, shell: type[TextEnv] = TextEnv, **kwargs: Any) -> TextEnv:
     env = build_env(rules, demo_only(rows(WORDS[:12]), rows(WORDS[12:])), kwargs, name="toy/relay", parse=check_row)
     if shell is TextEnv:
@@ -188,6 +193,128 @@ class LeaksInFeedback(Relay):
 class LeaksInBrief(Relay):
     def brief(self, state: State, agent: str) -> str:
         return f"{super().brief(state, agent)} (It is {state.answer}.)"
+
+
+@dataclass(frozen=True)
+class Safe(Relay):
+    """The writer says a number; its message is of no use."""
+
+    def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
+        return Desk(item["clue"], str(item["code"]))
+
+
+@dataclass(frozen=True)
+class ShowsNumber(Safe):
+    def brief(self, state: State, agent: str) -> str:
+        return f"{super().brief(state, agent)} It is {int(state.answer):,}."
+
+
+@dataclass(frozen=True)
+class LeaksLate(Relay):
+    def brief(self, state: State, agent: str) -> str:
+        leak = f" ({state.answer})" if state.clue.endswith(WORDS[7]) else ""
+        return f"{super().brief(state, agent)}{leak}"
+
+
+@dataclass(frozen=True)
+class PaysSilence(Relay):
+    """Silence earns all, which neither the oracle nor ``reachable`` know of."""
+
+    floors: ClassVar[Mapping[str, float]] = {"empty": 1.0}
+
+    def advance(self, state: State, actions: Mapping[str, str]) -> Step:
+        step = super().advance(state, actions)
+        paid = float(not any(actions.values()))
+        return dataclasses.replace(step, score=dataclasses.replace(step.score, terms={"answer": paid}))
+
+    def reachable(self, state: State) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Secretive(Relay):
+    """Nobody is shown anything of the reader, whose whole reply ``blank`` empties, and whose clue is paid for."""
+
+    def advance(self, state: State, actions: Mapping[str, str]) -> Step:
+        step = super().advance(state, actions)
+        paid = float(state.clue in actions["reader"])
+        return dataclasses.replace(step, score=dataclasses.replace(step.score, terms={"answer": paid}))
+
+    def observe(self, state: State, agent: str) -> str:
+        return ""
+
+    def reachable(self, state: State) -> float:
+        return 1.0
+
+    def blank(self, reply: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class Overhears(Relay):
+    """Claims to have no channel, and blanks nothing, yet the writer is shown the message."""
+
+    channel = False
+
+    def blank(self, reply: str) -> str:
+        return reply
+
+
+@dataclass(frozen=True)
+class Shouts(Relay):
+    """Shows a long message over and over."""
+
+    def advance(self, state: State, actions: Mapping[str, str]) -> Step:
+        step = super().advance(state, actions)
+        return dataclasses.replace(step, state=dataclasses.replace(step.state, message=actions["reader"] * 60))
+
+
+@dataclass(frozen=True)
+class CountsSuccesses(Relay):
+    def advance(self, state: State, actions: Mapping[str, str]) -> Step:
+        step = super().advance(state, actions)
+        return dataclasses.replace(step, score=dataclasses.replace(step.score, metrics={"success": 7.0}))
+
+
+@dataclass(frozen=True)
+class Stumbles(Relay):
+    """Raises, or returns a wrong value, in the method that is named; it does so late, where that is possible."""
+
+    where: str = ""
+    value: Any = "raise"
+
+    def _stumble(self, method: str, right: Any) -> Any:
+        if method != self.where:
+            return right
+        if self.value == "raise":
+            raise ZeroDivisionError("seventh shelf")
+        return self.value
+
+    def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
+        return self._stumble("begin", super().begin(item, rng))
+
+    def brief(self, state: State, agent: str) -> str:
+        return self._stumble("brief", super().brief(state, agent))
+
+    def observe(self, state: State, agent: str) -> str:
+        return self._stumble("observe", super().observe(state, agent))
+
+    def advance(self, state: State, actions: Mapping[str, str]) -> Step:
+        return self._stumble("advance", super().advance(state, actions))
+
+    def oracle(self, state: State) -> Mapping[str, str] | None:
+        return self._stumble("oracle", super().oracle(state))
+
+    def reachable(self, state: State) -> float:
+        return self._stumble("reachable", super().reachable(state))
+
+    def blank(self, reply: str) -> str:
+        return self._stumble("blank", super().blank(reply))
+
+
+@dataclass(frozen=True)
+class BoundsByWord(Relay):
+    floors: ClassVar[Mapping[str, Any]] = {"empty": "low"}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
+from dataclasses import dataclass
+
 import pytest
 
 import comlrl_envs
 from comlrl_envs import OptionError, TaskError, TaskSet
-from comlrl_envs.assemble import BASE
+from comlrl_envs.assemble import BASE, build_env
+from tests.envs.toys import ROWS, TurnTaking
 
 ID = "writing/length_ratio"
 
@@ -73,3 +76,46 @@ def test_own_reward_and_prompts():
     _, rewards, *_, infos = env.step({"summarizer": "a", "elaborator": "b"})
     assert rewards["elaborator"] == len("Write about bees.") == infos["summarizer"]["term/reward"]
     assert infos["summarizer"]["metric/length_ratio"] == 1.0
+
+
+@pytest.mark.parametrize("key", ["roles", "text_infos"])
+def test_a_switch_takes_true_and_false_alone(key):
+    for value in ("maybe", "", 1, None):
+        with pytest.raises(OptionError, match=rf"{key}={value!r}; expected True or False"):
+            comlrl_envs.make(ID, **{key: value})
+    for value in (True, False):
+        comlrl_envs.make(ID, **{key: value})
+
+
+@dataclass(frozen=True)
+class Typed(TurnTaking):
+    """Its annotations are no texts, unlike those of a module that postpones them."""
+
+    loud: bool = False
+    volume: int = 0
+
+
+def test_switches_of_a_scenario_are_found_by_its_types():
+    def build(**kwargs):
+        return build_env(Typed, lambda *_: ROWS, kwargs, name="toys/typed")
+
+    assert build(loud=True, volume=1).game.scenario == Typed(loud=True, volume=1)
+    with pytest.raises(OptionError, match="loud='no'; expected True or False"):
+        build(loud="no")
+    with pytest.raises(OptionError, match="text_infos=1"):
+        build(text_infos=1)
+
+
+@pytest.mark.parametrize("prompts", [3, 1.5, {"{prompt}"}])
+def test_prompts_of_another_type_are_refused(prompts):
+    with pytest.raises(OptionError, match=rf"prompts is a {type(prompts).__name__}; expected a template"):
+        comlrl_envs.make(ID, prompts=prompts)
+
+
+def test_prompts_that_name_no_agent_or_ask_for_one_are_explained():
+    with pytest.raises(OptionError, match=r"prompts names 'topic'; the agents are .*takes quotes"):
+        comlrl_envs.make(ID, prompts={"topic": "x"})
+    with pytest.raises(OptionError, match=r"'summarizer', which is an agent.*mapping"):
+        comlrl_envs.make(ID, prompts="{summarizer: Say {topic}}").reset(seed=0)
+    with pytest.raises(TaskError, match=r"has no field 'tropic'.*Did you mean 'topic'"):
+        comlrl_envs.make(ID, prompts="{tropic}").reset(seed=0)

@@ -14,6 +14,7 @@ from comlrl_envs.description import (
     describe,
     docstring_markdown,
     field_meanings,
+    keyword_names,
     to_markdown,
 )
 from comlrl_envs.scenario import setting_names
@@ -146,3 +147,23 @@ def test_the_command_shows_a_page(columns, capsys, monkeypatch):
 def test_the_command_writes_markdown(capsys):
     assert main(["describe", "writing/length_ratio", "--markdown", "true"]) == 0
     assert capsys.readouterr().out == f"# {ID}\n\n{to_markdown(describe(ID))}"
+
+
+def test_presets_of_the_reward_are_named(described):
+    scenario = registry_module.make(described.id, source="demo").game.scenario
+    meaning = next(a.meaning for a in described.arguments if a.name == "reward")
+    presets = scenario.presets if "reward" in setting_names(type(scenario)) else ("default",)
+    assert [preset for preset in presets if f'`"{preset}"`' not in meaning] == []
+
+
+def test_a_word_of_the_transcript_says_what_the_oracle_plays_for(described):
+    assert "It plays for the reward, not for style or sense:\n\n```text\n=== Task " in to_markdown(described)
+
+
+def test_the_names_of_the_arguments_are_those_told(described):
+    assert keyword_names(described.id) == sorted(a.name for a in described.arguments)
+
+
+def test_an_id_without_its_family_is_answered_with_the_whole(capsys):
+    assert main(["describe", "tldr"]) == 1
+    assert "Did you mean 'writing/tldr'?" in capsys.readouterr().err

@@ -20,7 +20,7 @@ def test_errors_cross_processes(error):
 
 
 def test_messages():
-    assert "pip install comlrl-envs[openai]" in str(MissingExtraError("openai"))
+    assert 'pip install "comlrl-envs[openai]"' in str(MissingExtraError("openai"))
     assert "'t1'" in str(InfrastructureError("t1")) and InfrastructureError("t1").task == "t1"
 
 

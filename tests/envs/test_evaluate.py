@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from comlrl_envs import InfrastructureError, OptionError, Score, Step, TaskSet, TextEnv, TextGame, make
-from comlrl_envs.evaluation import evaluate, read_episodes, read_settings, summarise
+from comlrl_envs.evaluation import evaluate, read_episodes, read_settings, summarise, table
 from comlrl_envs.evaluation.settings import describe
 from comlrl_envs.policies import per_prompt
 
@@ -35,12 +35,22 @@ def stable(report):
     return {name: value for name, value in report.to_json().items() if name != "seconds"}
 
 
+def row(report, name):
+    """What the table shows in a row."""
+    [found] = [line for line in str(report).splitlines() if line.startswith(f"{name} ")]
+    return found.removeprefix(name).strip()
+
+
 class Flaky:
     """Fails on prompts that hold one of the words."""
 
     def __init__(self, *words):
         self.words = words
         self.asked = 0
+
+    def settings(self):
+        """None: neither a count nor the state of a server makes it another policy."""
+        return {}
 
     def act(self, prompts, agent, rng):
         self.asked += len(prompts)
@@ -176,6 +186,8 @@ def test_a_failing_scenario_loses_its_episode_only():
 def test_nothing_finished_is_no_number():
     report = evaluate(make(ENV, split="eval[:3]"), Flaky("Write"))
     assert report.reward is None and report.success is None and report.seconds is None
+    assert [(a.replies, a.empty, a.cut, a.replaced) for a in report.agents.values()] == [(0, None, None, None)] * 2
+    assert row(report, "summarizer empty") == row(report, "elaborator cut") == row(report, "reward") == "-"
     assert "failed" in str(report) and json.dumps(report.to_json())
 
 
@@ -198,7 +210,8 @@ def test_an_outer_limit_of_turns_ends_episodes():
         ({"policies": ["echo"]}, "1 policies for 2 agents"),
         ({"policies": {"summariser": "echo", "elaborator": "echo"}}, "Did you mean 'summarizer'"),
         ({"policies": {"summarizer": "echo"}}, "elaborator"),
-        ({"policies": str.upper}, "policies"),
+        ({"policies": str.upper}, r"policies is a .* Wrap a function of one prompt by per_prompt"),
+        ({"policies": 3}, r"policies is a int; .* or a dict\.$"),
         ({"policies": [str.upper, "echo"]}, "per_prompt"),
         ({"env": "writing/lenght_ratio"}, "length_ratio"),
         ({"env": 3}, "int"),
@@ -263,7 +276,9 @@ def test_a_torn_line_is_an_episode_not_finished(tmp_path):
         (lambda a: a | {"seed": 1}, "seed: 0 there, 1 here"),
         (lambda a: a | {"policies": "echo"}, "policies.summarizer: 'random' there"),
         (lambda a: a | {"protocol": "pipeline"}, "protocol"),
-        (lambda a: a | {"episodes": 10}, "episodes: 4 there, 10 here"),
+        (lambda a: a | {"episodes": 2}, r"tasks: 4 there, 2 here.*does not shrink.*episodes=4\)"),
+        (lambda a: a | {"episodes": 4, "samples": 2}, r"tasks: 4 there, 2 here.*samples=2, episodes=8\)"),
+        (lambda a: a | {"episodes": 10, "seed": 1}, r"\(seed: 0 there, 1 here\)"),
         (lambda a: a | {"env": make(ENV, split="eval", roles=True)}, "env.rules.roles"),
         (lambda a: a | {"env": make(ENV, tasks=[{"prompt": str(i)} for i in range(9)])}, "tasks_sha256"),
     ],
@@ -284,6 +299,114 @@ def test_k_and_batch_size_may_change_when_a_run_goes_on(tmp_path):
         1,
         4,
     }
+
+
+def test_a_folder_grows_by_samples_and_by_tasks_and_plays_only_what_it_lacks(tmp_path):
+    policy = Flaky()
+    first = evaluate(ENV, policy, episodes=10, samples=2, out=tmp_path)
+    old, policy.asked = lines(tmp_path), 0
+    taller = evaluate(ENV, policy, episodes=20, samples=4, k=(1, 4), out=tmp_path)
+    assert policy.asked == 2 * 10 and lines(tmp_path)[:10] == old
+    wider = evaluate(ENV, policy, episodes=28, samples=4, out=tmp_path)
+    assert len(wider.records) == len(lines(tmp_path)) == 28 and wider.settings["tasks"] == 7
+    assert {r.key for r in first.records} < {r.key for r in taller.records} < {r.key for r in wider.records}
+    seeds = {r.key: r.seed for r in evaluate(ENV, "echo", samples=4, episodes=28).records}
+    assert {r.key: r.seed for r in wider.records} == seeds
+    stored = read_settings(tmp_path)
+    assert (stored["tasks"], stored["samples"], stored["episodes"], stored["k"]) == (7, 4, 28, [1])
+    assert stored == wider.settings
+    assert summarise(stored, read_episodes(tmp_path), tmp_path) == wider
+    with pytest.raises(OptionError, match=r"samples: 4 there, 2 here.*samples=4, episodes=28"):
+        evaluate(ENV, policy, episodes=14, samples=2, out=tmp_path)
+
+
+def test_growth_equals_a_run_of_that_size_and_survives_an_end_in_between(tmp_path):
+    evaluate(ENV, "random", episodes=5, out=tmp_path)
+
+    class Ends(RuntimeError):
+        pass
+
+    def end(finished, planned, failed):
+        raise Ends
+
+    with pytest.raises(Ends):
+        evaluate(ENV, "random", episodes=40, samples=4, batch_size=7, out=tmp_path, progress=end)
+    assert len(lines(tmp_path)) == 12
+    grown = evaluate(ENV, "random", episodes=40, samples=4, out=tmp_path)
+    assert stable(grown) == stable(evaluate(ENV, "random", episodes=40, samples=4))
+
+
+def test_a_folder_does_not_grow_by_other_rows(tmp_path):
+    rows = [{"prompt": f"row {i}"} for i in range(40)]
+    evaluate(TextEnv(TextGame(Counting()), TaskSet(rows[:4])), "echo", out=tmp_path)
+    others = [*rows[:3], {"prompt": "another"}, *rows[4:]]
+    with pytest.raises(OptionError, match="tasks_sha256"):
+        evaluate(TextEnv(TextGame(Counting()), TaskSet(others)), "echo", out=tmp_path)
+    assert len(evaluate(TextEnv(TextGame(Counting()), TaskSet(rows)), "echo", out=tmp_path).records) == 40
+
+
+class Dying:
+    """Answers some prompts; then its server is gone until it is ``mended``."""
+
+    def __init__(self, alive):
+        self.alive, self.asked, self.mended = alive, 0, False
+
+    def settings(self):
+        return {}
+
+    def act(self, prompts, agent, rng):
+        self.asked += len(prompts)
+        if self.mended or self.asked <= self.alive:
+            return ["x"] * len(prompts)
+        raise InfrastructureError("x", "the server is gone")
+
+
+def test_a_run_whose_server_is_down_stops_and_leaves_the_rest_unplayed(tmp_path):
+    policy = Dying(alive=40)
+    report = evaluate(ENV, policy, batch_size=10, out=tmp_path)
+    assert (len(report.records), len(report.failed), policy.asked) == (20, 10, 60)
+    assert report.stopped == ""
+    policy.asked = 0
+    more = evaluate(ENV, policy, batch_size=10, samples=4, out=tmp_path)
+    assert (len(more.records), len(more.failed), policy.asked) == (40, 10, 60)
+    assert more.stopped == row(more, "stopped") == "the last 10 episodes all failed"
+    assert row(more, "unplayed") == "70" and more.to_json()["failures"] == [more.failed[0].error]
+    assert "the server is gone" in more.failed[0].error
+    assert len(lines(tmp_path)) == 50
+    policy.mended = True
+    whole = evaluate(ENV, policy, batch_size=10, samples=4, out=tmp_path)
+    assert (len(whole.records), len(whole.failed), whole.stopped) == (120, 0, "")
+
+
+def test_small_batches_stop_after_eight_failures_in_a_row_and_not_before():
+    down = Dying(alive=0)
+    report = evaluate(ENV, down, batch_size=3)
+    assert (len(report.failed), report.records, report.stopped) == (9, (), "the last 9 episodes all failed")
+    # One that finishes among them says that the server is there.
+    env = make(ENV, split="eval[:30]")
+    words = [env.tasks[i].fields["topic"] for i in range(30) if i % 8 != 7]
+    spread = evaluate(env, Flaky(*words), batch_size=1)
+    assert (spread.stopped, len(spread.records) + len(spread.failed)) == ("", 30)
+
+
+def test_the_table_says_which_rows_and_which_rules():
+    assert row(evaluate(ENV, "echo", episodes=2), "rows") == "eval, demo set"
+    assert row(evaluate(make(ENV), "echo", episodes=2), "rows") == "train, demo set"
+    given = make(ENV, tasks=[{"prompt": "bees"}], max_turns=2, prompts={"summarizer": "{prompt} " + "very " * 30})
+    report = evaluate(given, "echo")
+    assert row(report, "rows") == "given rows"
+    assert "max_turns=2" in row(report, "settings") and len(row(report, "settings")) < 180
+    assert row(evaluate(make(ENV, split="eval[:3]"), "echo"), "rows") == "eval[:3], demo set"
+    assert row(evaluate(make(ENV, split="eval[:3]"), "echo"), "settings") == "-"
+    assert row(evaluate(turn_taking_env(), "echo"), "rows") == "given rows"
+
+
+def test_a_short_table_has_rewards_success_and_terms_alone():
+    report = evaluate(make(ENV, split="eval[:3]", max_turns=2), "echo")
+    long, short = ([line.split("  ")[0] for line in table([report], short).splitlines()] for short in (False, True))
+    assert {"reward", "return", "success", "term ratio_reward", "rows", "settings"} <= set(short)
+    assert set(long) - set(short) >= {"metric length_ratio", "summarizer empty", "seconds per episode"}
+    assert "completion tokens per episode" in long and len(short) < 14
 
 
 def test_damage_is_named_with_its_line(tmp_path):

@@ -12,6 +12,7 @@ from comlrl_envs import (
     Task,
     TaskError,
     TextGame,
+    make,
 )
 
 from .toys import ROWS, Counting, TurnTaking, start
@@ -227,3 +228,18 @@ def test_equal_seeds_draw_equal_numbers_and_forks_share_them():
     left = game.step_many([(one, {"asker": "left"})])[0]
     right = game.step_many([(two, {"asker": "right"})])[0]
     assert left.state.dice == right.state.dice
+
+
+@pytest.mark.parametrize("value", [1e308, -1e200, 10**400, "7", b"7", None, float("nan")])
+def test_rewards_that_no_mean_can_hold_are_named(value):
+    env = make("writing/length_ratio", reward=lambda first, second: [value])
+    env.reset(seed=0)
+    with pytest.raises(RewardError, match="'reward' is"):
+        env.step({"summarizer": "a", "elaborator": "b"})
+
+
+@pytest.mark.parametrize("prompts", [None, "Say \udfff: {prompt}"])
+def test_what_is_shown_can_be_written_as_utf_8_whatever_the_row_holds(prompts):
+    env = make("writing/length_ratio", tasks=[{"prompt": "\ud800 hi é"}], prompts=prompts)
+    observations, _ = env.reset(seed=0)
+    assert "\ufffd hi é" in observations["summarizer"].encode().decode()

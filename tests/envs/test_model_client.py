@@ -278,13 +278,24 @@ def test_the_key_is_nowhere(caplog, tmp_path):
     finally:
         logging.getLogger().removeHandler(handler)
         handler.close()
-    shown = [answer.text, answer.finish_reason, failure(garbage), failure(bad), repr(one), str(one.settings())]
+    # The text is a player's and stays as it was written.
+    assert answer.text == f"The key is Bearer {KEY}."
+    shown = [answer.finish_reason, failure(garbage), failure(bad), repr(one), str(one.settings())]
     shown += [log.read_text(encoding="utf-8"), caplog.text, repr(pickle.dumps(one))]
-    assert "key hidden" in answer.text
     # Half a key is a key's beginning all the same.
     for text in shown:
         assert "sk-canary" not in text
     assert log.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("short", ["x", "EMPTY", "none"])
+def test_a_reply_is_scored_as_written_whatever_the_key(short, monkeypatch):
+    monkeypatch.setenv(VARIABLE, short)
+    text = "An EMPTY box is next to none: x = [1]."
+    with serving(says(text)) as server:
+        assert client(server).complete("abc").text == text
+    with serving(status(400, text)) as server:
+        assert text in failure(client(server).complete_many(["abc"])[0])
 
 
 def test_an_error_carries_no_request_in_its_context():
@@ -336,6 +347,15 @@ def test_it_works_after_a_fork():
         ({"max_retries": -1}, "max_retries"),
         ({"timeout": 0}, "timeout"),
         ({"parameters": {"stream": True}}, "stream"),
+        ({"timeout": float("inf")}, "timeout"),
+        ({"total_timeout": 1e308}, "a week"),
+        ({"timeout": 10**5000}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"concurrency": 10**400}, "concurrency"),
+        ({"key_variable": 5}, "key_variable"),
+        ({"base_url": 5}, "base_url"),
+        ({"chat": []}, "chat"),
+        ({"parameters": 5}, "parameters"),
         ({"parameters": {"x": object()}}, "JSON"),
     ],
 )
@@ -343,6 +363,34 @@ def test_bad_settings_are_named_and_keys_in_them_are_not_repeated(settings, name
     with pytest.raises(OptionError, match=named) as caught:
         ModelClient(**{"model": "m", **settings})
     assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "named"),
+    [
+        (None, "prompt=None"),
+        (["x"], "turn 'x'"),
+        ([], "turns"),
+        (b"x", "prompt"),
+        ([{"content": "x"}], "role"),
+        ([{"role": "user", "content": object()}], "JSON"),
+        ([{"role": "user", "content": float("nan")}], "JSON"),
+        ("\ud800", "surrogates"),
+    ],
+)
+def test_a_prompt_that_cannot_be_sent_is_named_before_anything_is_sent(prompt, named):
+    with serving(says("ok")) as server:
+        with pytest.raises(OptionError, match=named):
+            client(server).complete(prompt)
+        for prompts in ("abc", None, 5):
+            with pytest.raises(OptionError, match="prompts="):
+                client(server).complete_many(prompts)
+        with pytest.raises(OptionError, match="no text"):
+            client(server, chat=False).complete([{"role": "user", "content": None}])
+        with pytest.raises(OptionError, match="parameters=5"):
+            client(server).complete("abc", 5)
+        assert server.bodies == []
+        assert client(server).complete_many([]) == []
 
 
 def test_the_address_comes_from_the_environment(monkeypatch):
@@ -360,7 +408,7 @@ def test_a_key_with_characters_that_no_header_takes(monkeypatch):
 
 
 def test_the_redactor_knows_the_forms_of_a_key():
-    redact = Redactor('a/b"c')
-    assert redact('1 a/b"c 2 a%2Fb%22c 3 a/b\\"c') == "1 [key hidden] 2 [key hidden] 3 [key hidden]"
+    redact = Redactor('sk-a/b"c')
+    assert redact('1 sk-a/b"c 2 sk-a%2Fb%22c 3 sk-a/b\\"c') == "1 [key hidden] 2 [key hidden] 3 [key hidden]"
     assert Redactor("")("abc") == "abc"
     assert "a/b" not in repr(redact)

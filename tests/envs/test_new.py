@@ -119,6 +119,7 @@ def test_its_types_are_strict(written, tmp_path):
         ("class", "means something to Python"),
         ("json", "means something to Python"),
         ("tests", "means something to Python"),
+        ("writing", "is a family of environments that comlrl-envs ships"),
         ("numpy", "is a package of that name already"),
         ("comlrl-envs", "is a package of that name already"),
     ],
@@ -156,3 +157,12 @@ def test_the_templates_are_part_of_an_installed_package():
     skeleton = Path(comlrl_envs.__file__).parent / "skeleton"
     assert len(list(skeleton.rglob("*.txt"))) == 6
     assert "skeleton/**/*.txt" in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_readme_and_the_last_line_bring_what_its_tests_need(tmp_path, capsys):
+    assert main(["new", NAME, "--folder", str(tmp_path / NAME)]) == 0
+    assert f'pip install -e "{tmp_path / NAME}[dev]"' in capsys.readouterr().out
+    readme = (tmp_path / NAME / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    for text, extra in ((readme, '".[dev]"'), (page, '"word-games[dev]"')):
+        assert f"pip install -e {extra}" in text and "python -m pytest" in text

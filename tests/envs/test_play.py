@@ -15,6 +15,7 @@ from comlrl_envs.cli import main
 from comlrl_envs.cli.play import step
 from comlrl_envs.cli.players import seat
 from comlrl_envs.policies.human import HumanPolicy, PlayerLeft, fresh
+from comlrl_envs.policies.scripted import EchoPolicy, OraclePolicy, RandomPolicy
 from comlrl_envs.terminal import Terminal, visible
 from tests.envs.person import Person
 from tests.envs.toys import ROWS, Counting, TurnTaking, start, turn_taking_env
@@ -278,3 +279,65 @@ def test_a_failed_machine_may_be_asked_again(answer, turns):
         while b"the pool is gone" not in shown:
             shown += os.read(keyboard, 4096)
     os.close(keyboard)
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("/foo\nbar\n.\n", "bar"),
+        ("/Quit\n//Quit\n.\n", "/Quit"),
+        ("//foo\n//foo\n.\n", "/foo\n//foo"),
+        ("a\n/foo\n.\n", "a\n/foo"),
+        ("/usr/bin\n.\n", "/usr/bin"),
+        ("/ foo\n.\n", "/ foo"),
+    ],
+)
+def test_a_first_line_like_a_command_is_none_of_the_reply_unless_its_slash_is_doubled(text, reply):
+    assert replies_to(text) == [reply]
+
+
+def test_an_unknown_command_is_told():
+    policy, out = typed("/quti\n/quit\n")
+    with pytest.raises(PlayerLeft):
+        policy.act_episodes(TextGame(TurnTaking()), start(TextGame(TurnTaking()), 1), "asker", np.random.default_rng(0))
+    assert "No command /quti; //quti writes it. Did you mean '/quit'?" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("policies", "agents", "people", "others"),
+    [
+        ("human,oracle", None, ("asker",), {"answerer": OraclePolicy}),
+        ("oracle,human", "answerer", ("answerer",), {"asker": OraclePolicy}),
+        ("asker=human,answerer=random", None, ("asker",), {"answerer": RandomPolicy}),
+        ("answerer=random", None, ("asker",), {"answerer": RandomPolicy}),
+        ("answerer=random", "asker", ("asker",), {"answerer": RandomPolicy}),
+        ("echo, random", None, (), {"asker": EchoPolicy, "answerer": RandomPolicy}),
+    ],
+)
+def test_policies_are_named_as_in_eval(policies, agents, people, others):
+    team = seat(TextGame(TurnTaking()), Terminal(io.StringIO(), io.StringIO()), policies, agents)
+    assert team.people == people
+    assert {agent: type(player) for agent, player in team.players.items() if agent not in people} == others
+
+
+@pytest.mark.parametrize(
+    ("policies", "agents", "says"),
+    [
+        ("random,oracle,echo", None, r"3 policies for 2 agents \(asker, answerer\)"),
+        ("askr=random", None, "Did you mean 'asker'"),
+        ("asker=random", "asker", "--policies gives asker to 'random'"),
+        ("random,echo", "answerer", "--policies gives answerer to 'echo'"),
+        ("", None, "--policies is empty"),
+    ],
+)
+def test_teams_that_do_not_fit_are_refused(policies, agents, says):
+    with pytest.raises(OptionError, match=says):
+        seat(TextGame(TurnTaking()), Terminal(io.StringIO(), io.StringIO()), policies, agents)
+
+
+def test_a_person_and_a_policy_play_together():
+    command = [sys.executable, "-m", "comlrl_envs", *PLAY, "--policies", "human,oracle"]
+    ran = subprocess.run(command, input=b"Bees hum.\n.\n", capture_output=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert b"summarizer, turn 1 of 1" in ran.stdout and b"elaborator, turn 1" not in ran.stdout
+    assert b"elaborator wrote in turn 1:" in ran.stdout and b"summarizer  characters    9\n" in ran.stdout

@@ -18,6 +18,7 @@ from comlrl_envs.policies import (
     split_settings,
     usage_of,
 )
+from comlrl_envs.policies.build import parse_policies
 from comlrl_envs.seeding import rng
 
 from .toys import ROWS, TurnTaking, start
@@ -131,6 +132,8 @@ def test_what_a_policy_must_not_give(env):
         ("openai:m?temperature=hot", "float"),
         ("openai:m?chat=maybe", "bool"),
         ("openai:m?base_url=ftp://x", "base_url"),
+        ("openai:m&base_url=http://localhost:1/v1", r"settings begin with '\?'.* m\?base_url="),
+        ("openai:m&tempreture=1?top_p=1", r"settings begin with '\?'"),
     ],
 )
 def test_a_wrong_name_is_told_the_right_one(name, said):
@@ -139,9 +142,10 @@ def test_a_wrong_name_is_told_the_right_one(name, said):
 
 
 @pytest.mark.parametrize("query", ["api_key=sk-hush", "key=sk-hush", "API_KEY=sk-hush"])
-def test_a_key_in_a_name_is_refused_and_not_repeated(query):
+@pytest.mark.parametrize("sign", ["?", "&"])
+def test_a_key_in_a_name_is_refused_and_not_repeated(query, sign):
     with pytest.raises(OptionError, match="environment variable") as caught:
-        build_policy(f"openai:m?{query}")
+        build_policy(f"openai:m{sign}{query}")
     assert "hush" not in str(caught.value)
 
 
@@ -158,8 +162,31 @@ def test_a_model_is_named_with_its_settings():
 
 def test_settings_after_a_question_mark():
     assert split_settings("a/b", {}) == ("a/b", {})
+    assert split_settings("models/a&b=c", {"temperature": float}) == ("models/a&b=c", {})
     known = {"x": float, "y": str, "z": bool}
     assert split_settings("a?x=1e-3&y=&z=True", known) == ("a", {"x": 0.001, "y": "", "z": True})
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("random", "random"),
+        (" random ", "random"),
+        ("random, oracle", ["random", "oracle"]),
+        ("b=oracle,a=random", {"b": "oracle", "a": "random"}),
+        ("a=hf:x?top_p=1", {"a": "hf:x?top_p=1"}),
+        ("hf:x?top_p=1,openai:m?seed=2&stop=a", ["hf:x?top_p=1", "openai:m?seed=2&stop=a"]),
+    ],
+)
+def test_policies_of_a_command_line(text, parsed):
+    assert parse_policies(text, ["a", "b"]) == parsed
+
+
+def test_slips_in_policies_of_a_command_line():
+    with pytest.raises(OptionError, match=r"names 'summariser'.*Did you mean 'summarizer'"):
+        parse_policies("summariser=random,elaborator=echo", ["summarizer", "elaborator"])
+    with pytest.raises(OptionError, match="empty"):
+        parse_policies(" ", ["a"])
 
 
 def test_a_measured_reply_is_a_text_that_keeps_its_cost():

@@ -105,3 +105,17 @@ def test_plugins_load_on_first_look_up(monkeypatch, caplog):
     assert "'broken'" in caplog.text
     with pytest.raises(UnknownIdError, match="no module named x"):
         comlrl_envs.make("plugin/other")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("tldr", "tldr"), ("tldr-v0", "tldr"), ("arxiv", "arxiv"), ("lenght_ratio", "length_ratio")]
+)
+def test_a_word_without_a_family_is_looked_up_in_all(word, meant):
+    comlrl_envs.register("a_family_with_a_long_name/tldr_of_several_posts-v0", ENTRY)
+    with pytest.raises(UnknownIdError, match=f"Did you mean 'writing/{meant}'"):
+        comlrl_envs.spec(word)
+
+
+def test_an_unknown_id_says_where_all_are_named():
+    with pytest.raises(UnknownIdError, match=r"list_envs\(\), or `comlrl-envs list`, names all"):
+        comlrl_envs.spec("nowhere/nothing")

@@ -1,9 +1,11 @@
 import gzip
 import json
 import logging
+import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import comlrl_envs
 from comlrl_envs import OptionError, TaskError
 from comlrl_envs.sources import REAL_SETS, DataFile, RealSet, cache, loader
+from comlrl_envs.sources.patience import gathered
 
 from .hub import environ, parquet, running
 
@@ -334,3 +337,123 @@ def test_environments_play_the_rows_of_their_source(tmp_path, name):
     assert env.tasks.origin.startswith("local") and len(env.tasks) == 20 and env.tasks[0].id == "5"
     observations, _ = env.reset(seed=0, options={"task": "7"})
     assert all("7 The study of bees" in text for text in observations.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["drip", "drip data"])
+def test_a_hub_that_drips_its_body_is_given_up(tmp_path, tldr_files, where):
+    code = "from comlrl_envs.sources import hub\nhub.ANSWER, hub.STALL = 3.0, 5.0\n" + LOAD
+    with running({"trl-lib/tldr": (COMMIT, tldr_files)}) as hub:
+        hub.fault = where
+        began = time.monotonic()
+        ran = subprocess.run(
+            [sys.executable, "-c", code, "writing/tldr", "train", "auto"],
+            env=environ(hub.url, tmp_path),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stderr
+        got = json.loads(ran.stdout)
+        assert "the hub gave no trl-lib/tldr (TimeoutError" in got and "Ways out" in got
+        assert time.monotonic() - began < 60
+    assert not (tmp_path / "cache").exists()
+
+
+def test_rows_that_keep_coming_are_waited_for_but_not_for_ever():
+    def rows(count, pause):
+        for number in range(count):
+            time.sleep(pause)
+            yield number
+
+    assert gathered(lambda: rows(5, 0.1), 5.0, 30.0, "rows") == [0, 1, 2, 3, 4]
+    assert gathered(list, 5.0, 30.0, "rows") == []
+    with pytest.raises(TimeoutError, match=r"0.6 s were not enough"):
+        gathered(lambda: rows(100, 0.1), 0.5, 0.6, "rows")
+    with pytest.raises(TimeoutError, match=r"nothing came for 0.2 s \(rows\)"):
+        gathered(lambda: rows(2, 1.0), 0.2, 30.0, "rows")
+    with pytest.raises(ZeroDivisionError):
+        gathered(lambda: (1 // n for n in (1, 0)), 5.0, 30.0, "rows")
+
+
+WRITE = """
+import sys
+from comlrl_envs.sources import REAL_SETS, cache
+real = REAL_SETS["writing/tldr"]
+cache.write("writing/tldr", real, real.revision, {sys.argv[1]: [{"prompt": sys.argv[1]}] * 50})
+"""
+
+
+def test_writers_at_once_lose_no_split():
+    for _ in range(25):
+        writers = [
+            threading.Thread(target=cache.write, args=("writing/tldr", TLDR, COMMIT, {split: rows_of(split, 3)}))
+            for split in ("train", "eval", "train", "eval")
+        ]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        here = cache.folder("writing/tldr")
+        assert set(cache.read_record(here)["files"]) == {"train.jsonl", "eval.jsonl"}
+        assert len(load()) == len(load(split="eval")) == 3
+        shutil.rmtree(here)
+    processes = [subprocess.Popen([sys.executable, "-c", WRITE, split]) for split in ("train", "eval")]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    assert len(load()) == len(load(split="eval")) == 50
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"files": {"train.jsonl": "x"}},
+        {"files": {"train.jsonl": {}}},
+        {"files": {"train.jsonl": {"slice": "train[:1000]"}}},
+        {"files": {"train.jsonl": {"slice": 5, "sha256": "0"}}},
+        {"files": []},
+        {"repo": None},
+        {"commit": ["a"]},
+    ],
+)
+def test_a_record_with_other_entries_is_refused(change):
+    here = cache.write("writing/tldr", TLDR, COMMIT, {"train": rows_of("kept", 3)})
+    record = json.loads((here / "provenance.json").read_text())
+    (here / "provenance.json").write_text(json.dumps({**record, **change}))
+    with pytest.raises(TaskError, match=r"(?s)provenance.json.*Remove the folder"):
+        load()
+
+
+def test_deeply_nested_files_are_refused(tmp_path):
+    here = cache.write("writing/tldr", TLDR, COMMIT, {"train": rows_of("kept", 3)})
+    (here / "provenance.json").write_bytes(b"[" * 200_000)
+    with pytest.raises(TaskError, match=r"(?s)provenance.json.*Remove the folder"):
+        load()
+    (tmp_path / "tldr").mkdir()
+    (tmp_path / "tldr/train.jsonl").write_bytes(b"[" * 200_000)
+    with pytest.raises(TaskError, match=r"train.jsonl.*(RecursionError|not JSON|nested)"):
+        load(data_dir=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "data", [b"no gzip", gzip.compress(b"{}\n" * 50, mtime=0)[:-12], gzip.compress(b"[" * 200_000)]
+)
+def test_a_broken_file_of_a_package_is_named(tmp_path, monkeypatch, data):
+    package = tmp_path / "site" / f"broken{len(data)}"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "rows.jsonl.gz").write_bytes(data)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    files = {"train": DataFile("rows.jsonl.gz")}
+    published = {"train": "train[:]", "eval": "test[:]"}
+    real = RealSet("a/b", None, "MIT", "small", published, package=package.name, package_files=files)
+    with pytest.raises(TaskError, match=r"rows.jsonl.gz cannot be read"):
+        load(real=real)
+
+
+def test_homes_of_nobody_are_named(monkeypatch):
+    with pytest.raises(OptionError, match="is no folder"):
+        load(data_dir="~nobody-of-this-name/x")
+    monkeypatch.setenv("COMLRL_CACHE_DIR", "~nobody-of-this-name/x")
+    with pytest.raises(OptionError, match="COMLRL_CACHE_DIR"):
+        load()

@@ -94,6 +94,27 @@ def test_equal_values_do_not_pretend_certainty():
     assert clustered_rate([[0.4]] * 30).high - 0.4 > 0.1
 
 
+@pytest.mark.parametrize(
+    "clusters", [[[0.1 + 0.2], [0.3], [0.3]], [[0.1 + 0.2, 0.3], [0.3, 0.3], [0.3]], [[0.3], [0.3 - 1e-16], [0.3]]]
+)
+def test_values_that_rounding_alone_tells_apart_are_equal(clusters):
+    equal = clustered_mean([[0.3]] * 3, (0.0, 1.0))
+    found = clustered_mean(clusters, (0.0, 1.0))
+    assert (found.mean, found.low, found.high) == pytest.approx((equal.mean, equal.low, equal.high))
+    assert found.high - found.low > 0.5
+    assert clustered_mean(clusters) == Estimate(pytest.approx(0.3))
+    large = clustered_mean([[value * 1e6 for value in values] for values in clusters], (0.0, 1e6))
+    assert (large.low, large.high) == pytest.approx((equal.low * 1e6, equal.high * 1e6))
+
+
+def test_tasks_that_are_alike_do_not_pretend_certainty_though_their_episodes_differ():
+    found = clustered_mean([[0.0, 1.0]] * 30, (0.0, 1.0))
+    assert found.low < 0.45 and found.high > 0.55
+    # A spread that is small, but no rounding, counts.
+    near = clustered_mean([[0.3], [0.300001], [0.3]], (0.0, 1.0))
+    assert 1e-7 < near.high - near.low < 1e-4
+
+
 def test_one_task_tells_nothing_about_others():
     assert clustered_mean([[0.0, 1.0, 1.0]]) == Estimate(2 / 3)
     assert clustered_rate([[0.0, 1.0]]) == Estimate(0.5)

@@ -267,3 +267,9 @@ def test_a_long_stream_is_gone_through_with_flat_memory(tmp_path, form, count):
     found, window, growth, last = json.loads(ran.stdout)
     assert found == count and last == str(count - 1) and window == (1000 if form == "function" else 100)
     assert growth < 50e6
+
+
+def test_a_row_that_is_no_mapping_is_refused_without_a_field_it_need_not_have():
+    with pytest.raises(TaskError, match="Task 0: the row is a str, expected a mapping of its fields") as refused:
+        TaskSet(["a text"], need_prompt)
+    assert "prompt" not in str(refused.value)

@@ -15,7 +15,7 @@ from comlrl_envs.testing import (
     hostile_texts,
     run_check,
 )
-from comlrl_envs.testing.gold import gold_fields, plant
+from comlrl_envs.testing.gold import found_in, gold_fields, plant
 
 from . import relay, shells
 from .relay import relay_env
@@ -77,6 +77,13 @@ MUTANTS = [
     ("gold", shell(shells.LeaksInInfos), "step returned"),
     ("gold", shell(shells.TellsInErrors), "the error ActionError"),
     ("gold", shell(shells.Nameless, gold=("anwser",)), "no field"),
+    ("gold", rules(relay.LeaksLate), "at the start"),
+    ("gold", rules(relay.ShowsNumber, items=relay.coded_rows(), gold=("code",)), "'code'.*at the start"),
+    ("hostile_replies", rules(relay.Shouts), "was shown .* outside"),
+    ("infos", rules(relay.CountsSuccesses), "metric/success is 7.0"),
+    ("oracle", rules(relay.PaysSilence), "'empty' earned 1, more than the 0 of"),
+    ("channel", rules(relay.Secretive), "no teammate is shown anything else"),
+    ("channel", rules(relay.Overhears), r"\['writer'\] are shown what 'reader' said"),
     ("oracle", rules(relay.PoorOracle), "1 less"),
     ("oracle", rules(relay.TimidReachable), "1 more"),
     ("floors", rules(relay.PaysForNothing), "0.5 above 0"),
@@ -90,7 +97,7 @@ MUTANTS = [
 def test_a_sound_game_passes_every_check():
     notes = check_env(SOUND)
     assert notes.keys() <= {"golden", "channel", "supersuit"}
-    assert notes["channel"] == "no channel from ['writer']: blank changes none of their gold replies"
+    assert notes["channel"] == "no channel from ['writer']: blank changes nothing that teammates are shown of them"
 
 
 @pytest.mark.parametrize(("check", "subject", "told"), MUTANTS, ids=[f"{name}-{told}" for name, _, told in MUTANTS])
@@ -143,9 +150,29 @@ def test_a_callable_is_checked_as_far_as_it_can_be():
 def test_canaries_take_the_place_of_texts_and_are_found_in_pieces():
     row = {"id": "1", "steps": ["go left", {"then": "stop"}], "number": 3, "empty": ""}
     planted = plant(row, ["steps", "number"])
-    assert planted.fields == ("steps",)
+    assert planted.fields == ("steps", "number")
     assert planted.row["steps"] == ["qzx0vjk qzx0vjk", {"then": "qzx0vjk"}]
+    number = planted.row["number"]
+    assert number != 3 and found_in(f"It is {number:,}.", planted) == ["number"]
+    assert found_in(f"It is 1{number}; QZX0VJK.", planted) == ["steps"]
+    assert plant(row, ["number"]).fields == ("number",) and plant({"flag": True}, ["flag"]).fields == ()
     assert gold_fields(SOUND.replaced(gold=None)) == ["answer"]
+
+
+def test_named_gold_without_a_canary_is_said():
+    coded = rules(relay.Safe, items=relay.coded_rows())
+    assert run_check("gold", coded.replaced(gold=("code",))) is None
+    assert run_check("gold", coded.replaced(gold=("code", "open"))) == (
+        "no row has a text or a number in ['open']; these fields were not checked"
+    )
+
+
+def test_the_suite_provokes_no_warnings_about_reset_options(caplog):
+    for check in ("parallel_api", "seed_suites", "aec_api", "state_suite"):
+        run_check(check, SOUND)
+    assert "Ignored reset option" not in caplog.text
+    relay_env().reset(options={"options": 1})
+    assert "Ignored reset option 'options'" in caplog.text
 
 
 def test_tasks_without_an_oracle_are_counted():

@@ -1,5 +1,7 @@
 """Golden episodes, `validate` and its command."""
 
+import importlib
+import json
 import re
 import subprocess
 import sys
@@ -14,13 +16,18 @@ from comlrl_envs.testing import CheckError, Subject, check_golden, record_golden
 from . import relay
 from .relay import (
     BlanksNothing,
+    BoundsByWord,
     DeniesItsChannel,
     KnowsAnyway,
     MovingBrief,
+    Overhears,
     PaysForNothing,
+    PaysSilence,
     PoorOracle,
     Relay,
+    Secretive,
     SetOrder,
+    Stumbles,
     UnknownFloor,
 )
 
@@ -67,6 +74,128 @@ def test_a_golden_file_is_for_one_version(relay_id, tmp_path):
         record_golden(relay_id, path, [{"rules": Relay}])
 
 
+def no_episodes(data):
+    data["episodes"] = []
+
+
+def a_number_of_episodes(data):
+    data["episodes"] = 5
+
+
+def no_turns(data):
+    data["episodes"][1]["turns"] = []
+
+
+def half_the_turns(data):
+    del data["episodes"][2]["turns"][1:]
+
+
+def no_kwargs(data):
+    del data["episodes"][0]["kwargs"]
+
+
+def no_reward(data):
+    del data["episodes"][0]["turns"][1]["reward"]
+
+
+def terms_of_text(data):
+    data["episodes"][0]["turns"][1]["terms"] = {"answer": "much"}
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (no_episodes, "'episodes' is a list"),
+        (a_number_of_episodes, "'episodes' is a int, '5'"),
+        (no_turns, "episode 1 stops after 0 turns"),
+        (half_the_turns, "episode 2 stops after 1 turns"),
+        (no_kwargs, "episode 0 has no 'kwargs'"),
+        (no_reward, "episode 0, turn 1 has no 'reward'"),
+        (terms_of_text, "episode 0, turn 1 has terms that are no numbers"),
+    ],
+)
+def test_a_golden_file_must_hold_whole_episodes(relay_id, tmp_path, harm, told):
+    path = tmp_path / "relay.json"
+    record_golden(relay_id, path, tasks=1)
+    data = json.loads(path.read_text())
+    harm(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(OptionError, match=f"{told}.*record_golden"):
+        check_golden(relay_id, path)
+    with pytest.raises(OptionError, match=told):
+        validate(relay_id, tasks=1, golden=path)
+
+
+@pytest.mark.parametrize(
+    ("where", "promise"),
+    [
+        ("begin", "oracle"),
+        ("brief", "oracle"),
+        ("observe", "replay"),
+        ("advance", "floor random"),
+        ("oracle", "oracle"),
+        ("reachable", "oracle"),
+        ("blank", "channel"),
+    ],
+)
+def test_what_a_scenario_raises_fails_the_promise_that_names_it(relay_id, where, promise):
+    found = validate(relay_id, kwargs={"rules": Stumbles, "where": where}, tasks=2)
+    failed = {line.promise: line for line in found.lines if line.verdict == "fail"}
+    assert f"Stumbles.{where} raised ZeroDivisionError: seventh shelf" in failed[promise].seen
+    assert failed[promise].mend and not found.passed
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "promise", "told"),
+    [
+        ("oracle", ["<m>"], "oracle", "oracle returned a list; expected a dict"),
+        ("advance", None, "oracle", "advance returned a NoneType; expected a Step"),
+        ("observe", None, "floor echo", "observe returned a NoneType; expected a str"),
+        ("reachable", "all", "oracle", "reachable returned a str; expected a finite number"),
+        ("blank", 3, "channel", "blank returned a int; expected a str"),
+    ],
+)
+def test_what_a_scenario_returns_wrongly_is_named(relay_id, where, value, promise, told):
+    found = validate(relay_id, kwargs={"rules": Stumbles, "where": where, "value": value}, tasks=2)
+    failed = {line.promise: line for line in found.lines if line.verdict == "fail"}
+    assert f"Stumbles.{told}" in failed[promise].seen and failed[promise].mend
+
+
+def test_episodes_that_never_end_are_measured_so_far(relay_id):
+    found = validate(relay_id, kwargs={"max_turns": 10**7}, tasks=2)
+    verdicts = {line.promise: line for line in found.lines}
+    assert verdicts["oracle"].verdict == verdicts["replay"].verdict == "pass"
+    assert "100 turns of 10000000 at most were played" in verdicts["oracle"].seen
+    assert found.oracle.mean == pytest.approx(0.99)
+
+
+REGISTERED = """
+from comlrl_envs.registry import register
+from tests.envs.relay import relay_env
+
+def parallel_env(**kwargs):
+    return relay_env(**kwargs)
+
+register("toy/by_import-v0", "{name}:parallel_env")
+"""
+
+
+def test_a_module_that_registers_itself_is_replayed(tmp_path, monkeypatch):
+    (tmp_path / "registered_toy.py").write_text(REGISTERED.format(name="registered_toy"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.import_module("registered_toy")
+    found = validate("toy/by_import", tasks=2, kwargs={"max_turns": 3})
+    assert [line.verdict for line in found.lines if line.promise == "replay"] == ["pass"]
+
+
+def test_what_only_this_process_knows_is_looked_for(relay_id, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setattr(relay, "only_here", relay.relay_env, raising=False)
+    register("toy/only_here-v0", f"{relay.__name__}:only_here", overwrite=True)
+    with pytest.raises(CheckError, match=r"(?s)AttributeError.*only this one has imported"):
+        run_check("replay", Subject("toy/only_here-v0"))
+
+
 def test_validation_holds_the_numbers(relay_id):
     found = validate(relay_id, split="train")
     assert found.passed and (found.id, found.split, found.tasks) == (relay_id, "train", 12)
@@ -90,6 +219,10 @@ def test_validation_holds_the_numbers(relay_id):
         (KnowsAnyway, "blank reader"),
         (BlanksNothing, "channel"),
         (DeniesItsChannel, "channel"),
+        (Overhears, "channel"),
+        (Secretive, "channel"),
+        (PaysSilence, "oracle"),
+        (BoundsByWord, "floor empty"),
         (SetOrder, "replay"),
     ],
 )

@@ -495,3 +495,15 @@ def test_supersuit_stacks_them(name):
         observations, rewards, _, _, _ = stacked.step(actions)
         assert observations.shape == (4, 48)
         assert rewards[0] == rewards[1] and rewards[2] == rewards[3]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda env: ChoiceView(env, ["a"]), DictView, aec, lambda env: TokenView(env, 8, 8)],
+    ids=["choice", "dict", "aec", "token"],
+)
+def test_an_id_is_no_environment(view):
+    with pytest.raises(OptionError, match=r"env is a str; pass make\('writing/length_ratio'\)"):
+        view("writing/length_ratio")
+    with pytest.raises(OptionError, match="env is a NoneType; pass a ParallelEnv"):
+        view(None)

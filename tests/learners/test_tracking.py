@@ -137,7 +137,7 @@ def test_wandb_writes_its_file_offline(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("tracker", "module"), [("wandb", "wandb"), ("tensorboard", "tensorboard")])
 def test_a_missing_tracker_names_the_extra(tmp_path, monkeypatch, tracker, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=r"pip install comlrl-envs\[learners\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install \"comlrl-envs\[learners\]\""):
         train(tmp_path, trackers=(tracker,))
 
 

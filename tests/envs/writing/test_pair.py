@@ -107,7 +107,7 @@ def test_levels_feedback_of_the_strict_preset_tells_grounding_and_what_does_not_
         "), but", ", but"
     )
     assert "100% of the summarizer's content words are the source's, 3 different ones (2 wanted)" in seen["summarizer"]
-    assert "0% of the elaborator's content words" in seen["summarizer"] and "(4 earn full credit)" in seen["summarizer"]
+    assert "0% of the elaborator's content words" in seen["summarizer"] and "(4 earn the most)" in seen["summarizer"]
 
 
 def test_feedback_of_a_single_writer_names_the_paragraphs():

@@ -1,4 +1,5 @@
 import dataclasses
+import time
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,54 @@ def test_the_same_pair_about_something_else_earns_next_to_nothing():
 )
 def test_which_sentences_count(text, words):
     assert counted(text) == words
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I am too shy to enter the tango class that I have long dreamed of.",
+        "They asked where the money came from.",
+        "The room I slept in is cold, and I have nowhere to go to.",
+        "The shop he works at is closed.",
+        "The exam I studied for was hard.",
+        "The people I work with are kind, and the one I asked for is here.",
+        "He was told to and did, because and only because it was late.",
+        "What she dreamed of she got, and all that he hoped for of course.",
+        "This is a must have.",
+        "My will was read.",
+        "The can of beans fell.",
+        "And of course they won.",
+        "It comes with or without a lid, by and large.",
+        "Vitamin A and D help.",
+        "Distances between a and b are small.",
+        "The US economy grew, and the so called experts of the IT department left.",
+        "An a priori bound holds.",
+        "A European met a one-off MP for an hour in an R-rated unit.",
+        "I read The Times and heard The Who.",
+        'He said "The oven broke."',
+        "Farmers in Egypt, Kenya, Sudan, Chad, Mali, Niger and Libya lose camels.",
+    ],
+)
+def test_correct_sentences_count(sentence):
+    assert counted(sentence) == len(sentence.split())
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The guests fried bread and the.",
+        "The guests fried bread because.",
+        "They met the with bread.",
+        "THEY MET THE WITH BREAD.",
+        "They met because was bread.",
+        "They met a oven.",
+        "They fried an bread.",
+        "They fried bread The guests asked.",
+        " ".join(["They fried it with bread"] * 13) + ".",
+    ],
+)
+def test_broken_sentences_do_not_count(sentence):
+    assert counted(sentence) == 0
 
 
 def test_copies_of_more_than_twelve_words_do_not_count():
@@ -137,6 +186,18 @@ def test_rewards_stay_in_range_and_are_the_same_twice(first, second):
         assert 0.0 <= sum(found.ungated) <= 3.0
 
 
+def test_looking_for_copies_takes_time_in_proportion_to_the_source():
+    def seconds(count):
+        source = " ".join(f"word{n % 997} of the" for n in range(count // 3))
+        began = time.process_time()
+        score_strict(source[:28_000], source[9:28_000], source, RULES)
+        return time.process_time() - began
+
+    seconds(1000)
+    small, large = seconds(15_000), seconds(150_000)
+    assert large < 40 * small and large < 8.0
+
+
 def test_long_hostile_texts_are_read_in_reasonable_time():
     for text in (
         "." * 32_000,
@@ -146,5 +207,7 @@ def test_long_hostile_texts_are_read_in_reasonable_time():
         "a" * 32_000,
         "\"'" * 16_000,
         "! \n " * 8_000,
+        "w'" * 16_000,
+        "the of " * 5_000,
     ):
         score_strict(text, text, text, RULES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,6 +144,21 @@ class LLMPolicy:
         policy = cls(model, tokenizer, sampling, max_prompt_tokens)
         policy.folder = Path(path)
         return policy
+
+    def settings(self) -> dict[str, object]:
+        """What tells it from another policy, as JSON values: its source, its distribution, a sha256 of its weights."""
+        return {
+            "folder": None if self.folder is None else str(self.folder),
+            "sampling": dataclasses.asdict(self.sampling),
+            "weights": self.weight_digest(),
+        }
+
+    def weight_digest(self) -> str:
+        """sha256 of all weights."""
+        hasher = hashlib.sha256()
+        for parameter in self.model.parameters():
+            hasher.update(parameter.detach().float().cpu().numpy().tobytes())
+        return hasher.hexdigest()
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write weights and tokenizer so that `from_pretrained` opens them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,22 +48,13 @@ def run_facts(
         "env": {"id": playground.name, "options": plain(playground.options), "agents": list(playground.game.agents)},
         "tasks": digest(_task(playground.tasks[i]) for i in range(len(playground.tasks))),
         "schedule_horizon": None if config.schedule == "constant" else config.schedule_steps or horizon,
-        "references": None if references is None else weight_digest(references),
+        "references": None if references is None else [p.weight_digest() for p, _ in distinct_policies(references)],
     }
 
 
 def _task(task: Any) -> Any:
     """A task as JSON values: its row, or of a stranger's environment its id, which holds the seed."""
     return [task.id, dict(task.fields)] if isinstance(task, Task) else task.id
-
-
-def weight_digest(team: Mapping[str, LLMPolicy]) -> str:
-    """sha256 of all weights of a team."""
-    hasher = hashlib.sha256()
-    for policy, _ in distinct_policies(team):
-        for parameter in policy.model.parameters():
-            hasher.update(parameter.detach().float().cpu().numpy().tobytes())
-    return hasher.hexdigest()
 
 
 def newest_checkpoint(run: str | os.PathLike[str]) -> Path:

@@ -89,10 +89,11 @@ def evaluate(
         played = single_agent(given) if chosen == "single" else given
         success = _declares_success(played, ks)
         tasks = _head(played, episodes, samples)
-        names, team = _seat(policies, played.possible_agents)
+        stored = out is not None
+        names, team = _seat(policies, played.possible_agents, stored)
         settings = {
             "version": comlrl_envs.__version__,
-            "env": describe_env(played),
+            "env": describe_env(played, stored),
             "agents": list(played.possible_agents),
             "policies": names,
             "protocol": chosen,
@@ -102,7 +103,7 @@ def evaluate(
             "k": ks,
             "seed": seed,
             "batch_size": batch_size,
-            "tasks_sha256": task_digest(tasks),
+            "tasks_sha256": task_digest(tasks) if stored else "",
             "origin": played.tasks.origin,
             "split": split_of(played),
             "reward_range": list(played.game.reward_range),
@@ -210,7 +211,7 @@ def _head(env: TextEnv, episodes: int | None, samples: int) -> list[Task]:
     return tasks
 
 
-def _seat(policies: Policies, agents: Sequence[str]) -> tuple[dict[str, Any], dict[str, Policy]]:
+def _seat(policies: Policies, agents: Sequence[str], stored: bool) -> tuple[dict[str, Any], dict[str, Policy]]:
     """What to write of each agent's policy, and the policies; equal names are built once."""
     given = _by_agent(policies, agents)
     built: dict[str, Policy] = {}
@@ -224,7 +225,7 @@ def _seat(policies: Policies, agents: Sequence[str]) -> tuple[dict[str, Any], di
                 f"The policy of {agent!r} is a {type(policy).__name__}; expected a name such as 'random', or an object "
                 "with act, act_chat or act_episodes. Wrap a function of one prompt by per_prompt(...)."
             )
-    return {agent: describe_policy(given[agent], team[agent]) for agent in agents}, team
+    return {agent: describe_policy(given[agent], team[agent], stored) for agent in agents}, team
 
 
 def _by_agent(policies: Policies, agents: Sequence[str]) -> dict[str, PolicyLike]:

@@ -39,37 +39,39 @@ class Configured(Protocol):
         ...
 
 
-def describe(value: Any) -> Any:
-    """``value`` as YAML can hold it: itself, or what tells it from others. Never an address in memory."""
+def describe(value: Any, told_apart: bool = True) -> Any:
+    """``value`` as YAML can hold it: itself, or what tells it from others. Never an address in memory.
+
+    Args:
+        value: Anything.
+        told_apart: Whether functions and objects get their fingerprint, which only a stored evaluation is held to.
+    """
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): describe(entry) for key, entry in value.items()}
+        return {str(key): describe(entry, told_apart) for key, entry in value.items()}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, list | tuple):
         if len(value) > _LONGEST_LIST:
-            return {"length": len(value), "sha256": digest(value)}
-        return [describe(entry) for entry in value]
+            return {"length": len(value), **({"sha256": digest(value)} if told_apart else {})}
+        return [describe(entry, told_apart) for entry in value]
     if isinstance(value, type) or inspect.isbuiltin(value):
         return _name(value)
     if isinstance(value, Configured):
         return {"object": _name(type(value)), **{key: describe(entry) for key, entry in value.settings().items()}}
     if dataclasses.is_dataclass(value):
-        fields = {f.name: _field(f.name, getattr(value, f.name)) for f in dataclasses.fields(value) if f.compare}
-        return {"object": _name(type(value)), **fields}
-    return {"object": _name(value if inspect.isroutine(value) else type(value)), "sha256": fingerprint(value)}
+        names = [field.name for field in dataclasses.fields(value) if field.compare]
+        open_fields = {name: vars(value)[name] for name in names if name in vars(value) and not _SECRET.search(name)}
+        return {"object": _name(type(value)), **dict.fromkeys(names, "[hidden]"), **describe(open_fields, told_apart)}
+    name = _name(value if inspect.isroutine(value) else type(value))
+    return {"object": name, **({"sha256": fingerprint(value)} if told_apart else {})}
 
 
-def _field(name: str, value: Any) -> Any:
-    """A field of somebody's dataclass; one that is called like a secret is left out."""
-    return "[hidden]" if _SECRET.search(name) else describe(value)
-
-
-def describe_policy(given: Any, policy: Any) -> Any:
+def describe_policy(given: Any, policy: Any, told_apart: bool = True) -> Any:
     """A policy by its name; one that tells its settings, with these, since a name may leave some to the environment."""
     if not isinstance(given, str):
-        return describe(given)
+        return describe(given, told_apart)
     return {"spec": given, **describe(policy)} if isinstance(policy, Configured) else given
 
 
@@ -98,8 +100,8 @@ def fingerprint(value: Any) -> str:
     try:
         return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
     except Exception as error:
-        # Whatever a stranger's object raises when it is pickled; vars() still tell it from others.
-        if hasattr(value, "__dict__"):
+        # Whatever a stranger's object raises when it is pickled; its attributes may still tell it from others.
+        if hasattr(value, "__dict__") and not isinstance(error, RecursionError):
             return digest([_name(type(value)), describe(vars(value))])
         raise OptionError(
             f"A {type(value).__name__} cannot be told from another one ({error}), so a stored evaluation could not go "
@@ -117,14 +119,14 @@ def task_digest(tasks: Sequence[Task]) -> str:
     return digest([task.id, dict(task.fields)] for task in tasks)
 
 
-def describe_env(env: TextEnv) -> dict[str, Any]:
-    """Id, keyword arguments, and the rules' settings as they came out."""
+def describe_env(env: TextEnv, told_apart: bool = True) -> dict[str, Any]:
+    """Id, keyword arguments, and the rules' settings as they came out; ``told_apart`` as in ``describe``."""
     known = env.spec
     return {
         "id": env.metadata["name"] if known is None else known.id,
-        "kwargs": {} if known is None else describe(dict(known.kwargs)),
-        "rules": describe(env.game.scenario),
-        "callables": describe(env.game.callables),
+        "kwargs": {} if known is None else describe(dict(known.kwargs), told_apart),
+        "rules": describe(env.game.scenario, told_apart),
+        "callables": describe(env.game.callables, told_apart),
         "memory": env.game.memory,
         "stop_reward": env.game.stop_reward,
         "max_action_chars": env.game.max_action_chars,

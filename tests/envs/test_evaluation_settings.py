@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -93,3 +94,19 @@ def test_a_config_that_is_none_is_named(content, tmp_path):
     (tmp_path / "config.yaml").write_bytes(content)
     with pytest.raises(OptionError, match=r"config\.yaml"):
         read_settings(tmp_path)
+
+
+class Locked:
+    def __init__(self):
+        self.lock, self.me = threading.Lock(), self
+
+    def act(self, prompts, agent, rng):
+        return ["x"] * len(prompts)
+
+
+def test_a_policy_that_cannot_be_told_from_others_is_evaluated_but_not_stored(tmp_path):
+    rows = [{"prompt": "a", "lock": threading.Lock()}]
+    assert evaluate("writing/length_ratio", Locked(), episodes=2).failed == ()
+    assert evaluate(make("writing/length_ratio", tasks=rows), "empty").failed == ()
+    with pytest.raises(OptionError, match=r"cannot be told from another one .* settings\(\)"):
+        evaluate("writing/length_ratio", Locked(), episodes=2, out=tmp_path / "run")

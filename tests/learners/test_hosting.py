@@ -77,3 +77,15 @@ def test_discussion_asks_it_twice(hosted):
 def test_slips_are_named(spec, error, named):
     with pytest.raises(error, match=named):
         build_policy(spec)
+
+
+def test_a_loaded_policy_is_evaluated_and_known_by_its_weights(tmp_path):
+    from comlrl_envs.evaluation import evaluate
+
+    from .small import policy
+
+    one, other = policy(seed=1, max_new_tokens=4), policy(seed=2, max_new_tokens=4)
+    first = evaluate("writing/length_ratio", one, episodes=2, out=tmp_path)
+    assert evaluate("writing/length_ratio", one, episodes=2, out=tmp_path).reward == first.reward
+    with pytest.raises(OptionError, match="weights"):
+        evaluate("writing/length_ratio", other, episodes=2, out=tmp_path)

@@ -155,10 +155,11 @@ def read_checkpoint(place: Path, holdings: Holdings, facts: Mapping[str, Any]) -
 
 
 def optimizer_tensors(optimizer: WeightOptimizer) -> dict[str, Tensor]:
-    """AdamW's moments and step counts, by parameter number."""
+    """AdamW's moments, step counts and precise copies, by parameter number."""
     found: dict[str, Tensor] = {}
-    for number, parameter in enumerate(optimizer.parameters):
-        for name, value in optimizer.adam.state.get(parameter, {}).items():
+    for number, (parameter, master) in enumerate(zip(optimizer.parameters, optimizer.masters, strict=True)):
+        kept = {} if master is parameter else {"master": master}
+        for name, value in {**optimizer.adam.state.get(master, {}), **kept}.items():
             found[f"{number}.{name}"] = torch.as_tensor(value).detach().contiguous()
     return found
 
@@ -168,10 +169,13 @@ def load_optimizer(optimizer: WeightOptimizer, tensors: Mapping[str, Tensor]) ->
     optimizer.adam.state.clear()
     for key, tensor in tensors.items():
         number, _, name = key.partition(".")
-        parameter = optimizer.parameters[int(number)]
+        master = optimizer.masters[int(number)]
+        if name == "master":
+            master.data.copy_(tensor)
+            continue
         # AdamW counts its steps on the CPU; its moments lie where the weights do.
-        value = tensor.clone() if name == "step" else tensor.to(parameter.device)
-        optimizer.adam.state[parameter][name] = value
+        value = tensor.clone() if name == "step" else tensor.to(master.device)
+        optimizer.adam.state[master][name] = value
 
 
 def _unreadable(place: Path, error: Exception) -> ConfigError:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from comlrl_envs.errors import closest
 from comlrl_learners.errors import ConfigError
+from comlrl_learners.loading import Dtype
+from comlrl_learners.placement import Devices
 from comlrl_learners.rollout import JointMode
 from comlrl_learners.sampling import SamplingParams
 
@@ -53,13 +56,20 @@ class TrainerConfig:
 
     sampling: SamplingParams = field(default_factory=SamplingParams)
     """The distribution of completions, for policies loaded by the trainer."""
-    dtype: str = "float32"
-    """Weights of policies loaded by the trainer."""
-    device: str | None = None
-    """Where they lie; None takes the first GPU, or the CPU."""
+    dtype: Dtype = "float32"
+    """Weights of policies loaded by the trainer. Optimizers move float32 copies of weights that are less precise."""
+    devices: Devices = None
+    """Where policies lie: one device, one per agent in order, or some by agent. None leaves loaded policies where they
+    are and takes the first GPU, or the CPU, for others."""
+    reference_devices: Devices = None
+    """The same for reference policies; None takes that of the policy itself."""
 
+    frozen: tuple[str, ...] = ()
+    """Agents that play and do not learn."""
     learning_rate: float = 1e-5
     """Peak learning rate of AdamW."""
+    learning_rates: dict[str, float] | None = None
+    """Peak learning rates of single agents, by name; the others have `learning_rate`."""
     adam_betas: tuple[float, float] = (0.9, 0.99)
     """Decay of AdamW's moments."""
     weight_decay: float = 0.0
@@ -76,6 +86,8 @@ class TrainerConfig:
     """Passes over each rollout."""
     minibatch_size: int | None = None
     """Samples (one completion of one agent) per optimizer step; None takes all of a rollout."""
+    gradient_checkpointing: bool = False
+    """Compute each layer's activations again in the backward pass instead of keeping them: less memory, more time."""
     microbatch_tokens: int = 1024
     """Padded tokens that one forward and backward holds: changes memory and speed, not results. Raise it on a GPU."""
     cpu_threads: int | None = 1
@@ -129,9 +141,10 @@ class TrainerConfig:
                 raise ConfigError(f"{name}={value} must be 0 (never) or more, or None ({none}).")
         if not 0 <= self.discount <= 1:
             raise ConfigError(f"discount={self.discount} must lie in [0, 1].")
-        for name in ("learning_rate", "max_grad_norm"):
-            if not vars(self)[name] > 0:
-                raise ConfigError(f"{name}={vars(self)[name]} must be positive.")
+        rates = {f"learning_rates[{agent!r}]": rate for agent, rate in (self.learning_rates or {}).items()}
+        for name, value in {"learning_rate": self.learning_rate, **rates, "max_grad_norm": self.max_grad_norm}.items():
+            if not value > 0:
+                raise ConfigError(f"{name}={value} must be positive.")
         if self.weight_decay < 0 or not all(0 <= beta < 1 for beta in self.adam_betas):
             raise ConfigError(
                 f"weight_decay={self.weight_decay} must be 0 or more, adam_betas={self.adam_betas} in [0, 1)."
@@ -149,6 +162,20 @@ class TrainerConfig:
     def wants_references(self) -> bool:
         """Whether frozen copies of the start are needed."""
         return False
+
+    def rate_of(self, agents: Sequence[str]) -> float:
+        """The peak learning rate of the policy that these agents share.
+
+        Raises:
+            ConfigError: They have different ones.
+        """
+        rates = {agent: (self.learning_rates or {}).get(agent, self.learning_rate) for agent in agents}
+        if len(set(rates.values())) > 1:
+            raise ConfigError(
+                f"{', '.join(agents)} share one policy and so one learning rate, and learning_rates gives {rates}. "
+                "Give them the same, or a policy of its own to each."
+            )
+        return rates[agents[0]]
 
     def _check_choices(self) -> None:
         """Hold every setting to what its type hint says: one of a few words, a whole or a finite number, a switch."""

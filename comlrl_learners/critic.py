@@ -11,13 +11,14 @@ from typing import Protocol, TypeAlias
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import DynamicCache
 
 from comlrl_envs.seeding import derive
 from comlrl_learners.errors import ConfigError, PolicyError
+from comlrl_learners.loading import Dtype
+from comlrl_learners.placement import Devices, place
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.samples import Prompt
-from comlrl_learners.team import PolicySources, build_team, frozen_copies, save_team, saved_team
+from comlrl_learners.team import Loading, PolicySources, build_team, frozen_copies, save_team, saved_team
 
 HEAD_FILE = "value_head.safetensors"
 
@@ -28,9 +29,10 @@ class CriticSettings(Protocol):
     """What building critics needs of a configuration."""
 
     seed: int
-    dtype: str
-    device: str | None
+    dtype: Dtype
+    critic_devices: Devices
     value_head_hidden: int | None
+    gradient_checkpointing: bool
 
 
 class ValueHead(nn.Module):
@@ -83,7 +85,7 @@ class Critic:
         """Values (n,) read at the last token of each prompt, with gradient unless it is switched off."""
         backbone = self.policy.backbone
         with backbone.hidden_states() as seen:
-            backbone.read_prompts([prompt.ids for prompt in prompts], DynamicCache())
+            backbone.read_prompts([prompt.ids for prompt in prompts], None)
         value: Tensor = self.head(seen[0][:, -1])
         return value
 
@@ -126,8 +128,9 @@ def save_critics(critics: Mapping[str, Critic], team: Mapping[str, LLMPolicy], f
     separate = {agent: critic.policy for agent, critic in critics.items() if critic.policy is not team[agent]}
     if separate:
         save_team(separate, folder / "critics")
-    for agent, place in {**(saved_team(folder) or {}), **(saved_team(folder, "critics") or {})}.items():
-        save_head(critics[agent].head, place)
+    for agent, home in {**(saved_team(folder) or {}), **(saved_team(folder, "critics") or {})}.items():
+        if agent in critics:
+            save_head(critics[agent].head, home)
 
 
 def critics_on_actors(team: Mapping[str, LLMPolicy], hidden: int | None, seed: int) -> dict[str, Critic]:
@@ -147,7 +150,7 @@ def build_critics(
     Args:
         sources: Like `policies=`: names, folders, hub ids or loaded policies; None copies each actor's start.
         team: The actors.
-        config: Seed, head, dtype and device of what is loaded.
+        config: Seed, head, dtype and devices of what is loaded.
         shared: One critic for all agents: `sources` then is a single entry.
 
     Raises:
@@ -158,14 +161,17 @@ def build_critics(
     if shared and isinstance(sources, (list, tuple, Mapping)):
         raise ConfigError(f"critics= has {len(sources)} entries, and this algorithm has one critic for all. Give one.")
     owners = agents[:1] if shared else agents
+    named = place(config.critic_devices, owners, "critic_devices")
     if sources is None:
-        models = frozen_copies({agent: team[agent] for agent in owners}, sampled_from=team)
-        for policy in models.values():
+        sources = frozen_copies({agent: team[agent] for agent in owners}, sampled_from=team)
+        for policy in sources.values():
             policy.model.requires_grad_(True)
     else:
         saved = saved_team(sources, "critics")
         sources = sources if saved is None else {agent: saved[agent] for agent in owners}
-        models = build_team(sources, owners, team[owners[0]].sampling, dtype=config.dtype, device=config.device)
+        named = {agent: device or str(team[agent].backbone.device) for agent, device in named.items()}
+    loading = Loading(team[owners[0]].sampling, config.dtype, named, config.gradient_checkpointing)
+    models = build_team(sources, owners, loading)
     for agent, policy in models.items():
         if any(policy.model is actor.model for actor in team.values()):
             raise PolicyError(f"The critic of {agent} is one of the team's own models. Load a copy, or leave it out.")

@@ -6,16 +6,19 @@ import contextlib
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from comlrl_envs.errors import closest
 from comlrl_learners.errors import PolicyError
 
+Dtype = Literal["float32", "bfloat16", "float64", "auto"]
+"""Weights that can be trained; "auto" takes the file's."""
 DTYPES = ("float32", "bfloat16", "float16", "float64", "auto")
 
 
@@ -51,6 +54,15 @@ def checked_device(device: str | None) -> torch.device:
             f"device={device!r} cannot be used: {reason}. Give 'cpu', or 'cuda:0' where a GPU is."
         ) from error
     return place
+
+
+def move(model: PreTrainedModel, device: str) -> None:
+    """Bring a model to a device.
+
+    Raises:
+        PolicyError: See `checked_device`.
+    """
+    nn.Module.to(model, checked_device(device))
 
 
 def load_part(factory: Any, path: str, what: str, **arguments: Any) -> Any:

@@ -59,23 +59,24 @@ def sequence_logprobs(
     lengths = torch.tensor([len(completion.ids) for completion in completions], device=device)
     width = int(lengths.max())
     ids = torch.tensor([list(c.ids) + [0] * (width - len(c.ids)) for c in completions], device=device)
-    logits, hidden = _completion_logits(backbone, prompts, owner, ids)
+    forward = _recomputed_logits if backbone.recomputes else _completion_logits
+    logits, hidden = forward(backbone, prompts, owner, ids)
     logits = shape_logits(logits, params, backbone.eos_ids, 0)
     mask = torch.arange(width, device=device) < lengths[:, None]
     normaliser = logits.logsumexp(-1)
     logprobs = logits.gather(-1, ids[..., None])[..., 0] - normaliser
-    values = None if head is None else head(hidden)[owner]
+    values = None if head is None else head(hidden)
     return TokenLogprobs(logprobs, mask, _entropy(logits, normaliser) if entropy else None, values)
 
 
 def _completion_logits(
     backbone: Backbone, prompts: list[tuple[int, ...]], owner: Tensor, ids: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Logits (B, C, vocabulary) at which each completion token was drawn, and the last hidden state of each prompt."""
+    """Logits (B, C, vocabulary) at which each token was drawn, and the last hidden state (B, width) of its prompt."""
     cache = DynamicCache()
     with backbone.hidden_states() as seen:
         first, prompt_mask = backbone.read_prompts(prompts, cache)
-    hidden = seen[0][:, -1]
+    hidden = seen[0][:, -1][owner]
     if ids.shape[1] == 1:
         return first[owner], hidden
     cache.batch_select_indices(owner)
@@ -85,6 +86,26 @@ def _completion_logits(
     mask = None if prompt_mask is None else torch.nn.functional.pad(prompt_mask[owner], (0, inputs.shape[1]), value=1)
     rest = backbone.forward(inputs, mask, positions, cache)
     return torch.cat([first[owner], rest], dim=1), hidden
+
+
+def _recomputed_logits(
+    backbone: Backbone, prompts: list[tuple[int, ...]], owner: Tensor, ids: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same in one pass over whole sequences, without a cache and without keeping the layers' activations."""
+    prompt_ids, positions, mask = backbone.padded(prompts)
+    inputs, width = ids[:, :-1], ids.shape[1]
+    start = torch.tensor([len(prompt) for prompt in prompts], device=ids.device)[owner]
+    later = start[:, None] + torch.arange(width - 1, device=ids.device)
+    whole_mask = None if mask is None else torch.nn.functional.pad(mask[owner], (0, width - 1), value=1)
+    with backbone.hidden_states() as seen, backbone.recomputed():
+        logits = backbone.forward(
+            torch.cat([prompt_ids[owner], inputs], dim=1),
+            whole_mask,
+            torch.cat([positions[owner], later], dim=1),
+            None,
+            keep=width,
+        )
+    return logits, seen[0][:, 0]
 
 
 def _entropy(logits: Tensor, normaliser: Tensor) -> Tensor:

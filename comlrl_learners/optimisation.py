@@ -31,7 +31,17 @@ def learning_rate_factor(config: TrainerConfig, round_index: int, horizon: int) 
 
 
 class WeightOptimizer:
-    """AdamW over one policy's trainable weights, whoever shares them, and the value head on it, if any."""
+    """AdamW over one policy's trainable weights, whoever shares them, and the value head on it, if any.
+
+    Weights of less than float32 are moved by way of a float32 copy each, which also collects their gradients: a step
+    smaller than their own precision is kept, not lost.
+
+    Attributes:
+        agents: Whose policy.
+        parameters: The trainable weights.
+        masters: What AdamW moves: the weights, or their float32 copies.
+        adam: The optimizer.
+    """
 
     def __init__(
         self,
@@ -54,31 +64,52 @@ class WeightOptimizer:
             head_rate: That of the head; None takes the same.
 
         Raises:
-            PolicyError: Nothing is trainable.
+            PolicyError: Nothing is trainable, or weights are float16, whose gradients vanish.
         """
         self.agents = tuple(agents)
         trunk = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
         if not trunk:
             raise PolicyError(
                 f"The policy of {', '.join(agents)} has no weight that requires a gradient, so nothing would be "
-                "learnt. Call `policy.model.requires_grad_(True)`, or leave that agent out of training."
+                "learnt. Call `policy.model.requires_grad_(True)`, or name the agent in frozen=."
             )
-        peak = config.learning_rate if rate is None else rate
-        self.groups = [(trunk, peak)]
+        peak = config.rate_of(agents) if rate is None else rate
+        groups = [(trunk, peak)]
         if head is not None:
-            self.groups.append((list(head.parameters()), peak if head_rate is None else head_rate))
-        self.parameters = [parameter for group, _ in self.groups for parameter in group]
+            groups.append((list(head.parameters()), peak if head_rate is None else head_rate))
+        self.parameters = [parameter for group, _ in groups for parameter in group]
+        copies = {id(parameter): _master(parameter) for parameter in self.parameters}
+        self.masters = list(copies.values())
         self.max_grad_norm = config.max_grad_norm
+        self._peaks = [peak for _, peak in groups]
         self.adam = torch.optim.AdamW(
-            [{"params": group, "lr": peak} for group, peak in self.groups],
+            [{"params": [copies[id(parameter)] for parameter in group], "lr": peak} for group, peak in groups],
             betas=config.adam_betas,
             weight_decay=config.weight_decay,
         )
 
     def set_rate(self, factor: float) -> None:
         """Use this share of the peak learning rate."""
-        for group, (_, peak) in zip(self.adam.param_groups, self.groups, strict=True):
+        for group, peak in zip(self.adam.param_groups, self._peaks, strict=True):
             group["lr"] = peak * factor
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradient of a loss to what was gathered since the last step."""
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        for parameter, master in zip(self.parameters, self.masters, strict=True):
+            if master is not parameter and parameter.grad is not None:
+                master.grad = parameter.grad.float() if master.grad is None else master.grad + parameter.grad
+                parameter.grad = None
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether any weight has a gradient since the last step."""
+        return any(master.grad is not None for master in self.masters)
+
+    def clear(self) -> None:
+        """Forget the gradient."""
+        for weight in (*self.masters, *self.parameters):
+            weight.grad = None
 
     def step(self) -> float:
         """Clip the gradient, take one step and clear it; returns the norm before clipping.
@@ -86,13 +117,32 @@ class WeightOptimizer:
         Raises:
             NonFiniteError: The gradient is not finite; the weights stay as they were.
         """
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.max_grad_norm))
+        norm = float(torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm))
         if not math.isfinite(norm):
-            self.adam.zero_grad()
+            self.clear()
             raise NonFiniteError(
                 f"The gradient of the policy of {', '.join(self.agents)} has norm {norm}. Lower learning_rate or the "
                 "advantages' scale, or use dtype='float32'."
             )
         self.adam.step()
-        self.adam.zero_grad()
+        self.clear()
+        self.write_back()
         return norm
+
+    @torch.no_grad()
+    def write_back(self) -> None:
+        """Round the copies to the weights that they stand for."""
+        for parameter, master in zip(self.parameters, self.masters, strict=True):
+            if master is not parameter:
+                parameter.copy_(master)
+
+
+def _master(parameter: nn.Parameter) -> nn.Parameter:
+    """The weight itself, or a float32 copy that gathers its gradients."""
+    if parameter.dtype in (torch.float32, torch.float64):
+        return parameter
+    if parameter.dtype == torch.float16:
+        raise PolicyError(
+            "The weights are float16, in which small gradients are 0. Load them with dtype='bfloat16' or 'float32'."
+        )
+    return nn.Parameter(parameter.detach().float())

@@ -20,7 +20,8 @@ from comlrl_learners.tracking import plain
 FREE = frozenset({
     "num_epochs", "max_steps", "max_env_steps", "eval_every", "eval_samples", "eval_temperature", "output_dir",
     "run_name", "checkpoint_every", "keep_checkpoints", "trackers", "wandb_project", "transcripts_every", "progress",
-    "microbatch_tokens", "agent_threads", "cpu_threads", "device", "schedule_steps",
+    "microbatch_tokens", "agent_threads", "cpu_threads", "schedule_steps", "devices",
+    "reference_devices", "critic_devices", "gradient_checkpointing",
 })  # fmt: skip
 """Settings that may change on the way: how long, how often to look, where to write and to compute."""
 
@@ -30,6 +31,7 @@ def run_facts(
     config: TrainerConfig,
     playground: Playground,
     references: Mapping[str, LLMPolicy] | None,
+    partners: Mapping[str, LLMPolicy],
     horizon: int,
 ) -> dict[str, Any]:
     """What a checkpoint compares before it is loaded, as JSON values.
@@ -38,7 +40,8 @@ def run_facts(
         algorithm: Its name.
         config: The settings.
         playground: Game and tasks.
-        references: Policies that stay as they are.
+        references: Policies of the KL term.
+        partners: Agents that do not learn.
         horizon: Rounds until the schedule ends.
     """
     settings = {k: v for k, v in plain(dataclasses.asdict(config)).items() if k not in FREE}
@@ -49,6 +52,7 @@ def run_facts(
         "tasks": digest(_task(playground.tasks[i]) for i in range(len(playground.tasks))),
         "schedule_horizon": None if config.schedule == "constant" else config.schedule_steps or horizon,
         "references": None if references is None else [p.weight_digest() for p, _ in distinct_policies(references)],
+        "partners": [policy.weight_digest() for policy, _ in distinct_policies(partners)],
     }
 
 

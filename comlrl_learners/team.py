@@ -6,13 +6,14 @@ import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import quote
 
 from comlrl_envs.errors import closest
-from comlrl_learners.errors import PolicyError
-from comlrl_learners.loading import embedded_tokens
+from comlrl_learners.errors import ConfigError, PolicyError
+from comlrl_learners.loading import embedded_tokens, move
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.sampling import SamplingParams
 
@@ -23,9 +24,25 @@ PolicySource: TypeAlias = "str | os.PathLike[str] | LLMPolicy"
 PolicySources: TypeAlias = "PolicySource | Sequence[PolicySource] | Mapping[str, PolicySource]"
 
 
-def build_team(
-    sources: PolicySources, agents: Sequence[str], sampling: SamplingParams, *, dtype: str, device: str | None
-) -> dict[str, LLMPolicy]:
+@dataclass(frozen=True)
+class Loading:
+    """How models are loaded.
+
+    Attributes:
+        sampling: The distribution of whatever is loaded, and of a loaded policy that was given none.
+        dtype: Weights of whatever is loaded.
+        devices: By agent, where its model is to lie; None leaves a loaded one where it is and takes the first GPU, or
+            the CPU, for others.
+        recompute_layers: Keep no activations; see `Backbone.recompute_layers`.
+    """
+
+    sampling: SamplingParams
+    dtype: str = "float32"
+    devices: Mapping[str, str | None] = field(default_factory=dict)
+    recompute_layers: bool = False
+
+
+def build_team(sources: PolicySources, agents: Sequence[str], loading: Loading) -> dict[str, LLMPolicy]:
     """One policy per agent.
 
     A single name loads a separate copy for each agent; a single loaded policy is shared by all; a list or a mapping
@@ -34,41 +51,92 @@ def build_team(
     Args:
         sources: Names, folders, hub ids or loaded policies.
         agents: The team, in order.
-        sampling: Used for whatever is loaded here, and for a loaded policy that was given none.
-        dtype: Weights of whatever is loaded here.
-        device: Where to load.
+        loading: How whatever is not loaded yet is loaded, and where it lies.
 
     Raises:
+        ConfigError: Agents that share a policy are to have it on different devices.
         PolicyError: The number of policies or an agent's name does not fit the team.
     """
     chosen = _one_source_per_agent(sources, agents)
     if (saved := saved_team(sources)) is not None:
-        return _load_saved(saved, agents, sampling, dtype=dtype, device=device)
-    team: dict[str, LLMPolicy] = {}
-    for agent in agents:
-        source = chosen[agent]
-        if isinstance(source, LLMPolicy):
-            if source.inherits_sampling:
-                source.sample_from(sampling)
-            team[agent] = source
-        elif isinstance(source, (str, os.PathLike)):
-            team[agent] = LLMPolicy.load(source, sampling, dtype=dtype, device=device)
-        else:
-            raise _no_source(f"the policy of {agent}", source)
+        team = _load_saved(saved, agents, loading)
+    else:
+        team = {agent: _loaded(chosen[agent], agent, loading) for agent in agents}
+    for policy, sharing in distinct_policies(team):
+        if device := shared_device(loading.devices, sharing):
+            move(policy.model, device)
+        if loading.recompute_layers:
+            policy.backbone.recompute_layers()
     return team
 
 
-def _load_saved(
-    saved: Mapping[str, Path], agents: Sequence[str], sampling: SamplingParams, *, dtype: str, device: str | None
-) -> dict[str, LLMPolicy]:
+def shared_device(devices: Mapping[str, str | None], agents: Sequence[str]) -> str | None:
+    """The device of the model that these agents share.
+
+    Raises:
+        ConfigError: They name different ones.
+    """
+    named = {agent: devices[agent] for agent in agents if devices.get(agent) is not None}
+    if len(set(named.values())) > 1:
+        raise ConfigError(f"{', '.join(named)} share one model, which cannot lie on {named}. Name one device for them.")
+    return next(iter(named.values()), None)
+
+
+def check_rates(rates: Mapping[str, float] | None, agents: Sequence[str], frozen: Sequence[str]) -> None:
+    """Hold the names of single learning rates to the agents that learn.
+
+    Raises:
+        ConfigError: One of them is no agent, or frozen.
+    """
+    for agent in rates or ():
+        if agent not in agents:
+            raise ConfigError(
+                f"learning_rates names the agent {agent!r}, and the team is {list(agents)}.{closest(agent, agents)}"
+            )
+        if agent in frozen:
+            raise ConfigError(f"{agent} is frozen, and learning_rates gives it a rate. Take it out of one of the two.")
+
+
+def learners(team: Mapping[str, LLMPolicy], frozen: Sequence[str]) -> dict[str, LLMPolicy]:
+    """The part of a team that learns.
+
+    Raises:
+        ConfigError: Someone frozen is no agent, nobody is left, or a learner shares the policy of a frozen agent.
+    """
+    for agent in frozen:
+        if agent not in team:
+            raise ConfigError(f"frozen names the agent {agent!r}, and the team is {list(team)}.{closest(agent, team)}")
+    learning = {agent: policy for agent, policy in team.items() if agent not in frozen}
+    if not learning:
+        raise ConfigError(
+            f"frozen={tuple(frozen)} is the whole team, and nobody would learn. Leave an agent out of it."
+        )
+    for _, agents in distinct_policies(team):
+        if 0 < sum(agent in frozen for agent in agents) < len(agents):
+            raise ConfigError(
+                f"{', '.join(agents)} share one policy, and only some of them are frozen. Freeze all of them, or load "
+                "a copy for each."
+            )
+    return learning
+
+
+def _loaded(source: PolicySource, agent: str, loading: Loading) -> LLMPolicy:
+    if isinstance(source, LLMPolicy):
+        if source.inherits_sampling:
+            source.sample_from(loading.sampling)
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise _no_source(f"the policy of {agent}", source)
+    return LLMPolicy.load(source, loading.sampling, dtype=loading.dtype, device=loading.devices.get(agent))
+
+
+def _load_saved(saved: Mapping[str, Path], agents: Sequence[str], loading: Loading) -> dict[str, LLMPolicy]:
     """A team as a run saved it: agents that shared a policy share it again."""
     missing = [agent for agent in agents if agent not in saved]
     if missing:
         raise PolicyError(f"The run holds policies of {list(saved)}, and none for {missing}. Give a dict by agent.")
-    loaded = {
-        place: LLMPolicy.load(place, sampling, dtype=dtype, device=device)
-        for place in dict.fromkeys(saved[agent] for agent in agents)
-    }
+    owners = {saved[agent]: agent for agent in reversed(agents)}
+    loaded = {place: _loaded(place, agent, loading) for place, agent in owners.items()}
     return {agent: loaded[saved[agent]] for agent in agents}
 
 
@@ -89,12 +157,17 @@ def refuse_shared_weights(team: Mapping[str, LLMPolicy]) -> None:
                 )
 
 
-def frozen_copies(team: Mapping[str, LLMPolicy], sampled_from: Mapping[str, LLMPolicy]) -> dict[str, LLMPolicy]:
+def frozen_copies(
+    team: Mapping[str, LLMPolicy],
+    sampled_from: Mapping[str, LLMPolicy],
+    devices: Mapping[str, str | None] | None = None,
+) -> dict[str, LLMPolicy]:
     """Copies of policies that no optimizer moves, sharing what the originals share: reference policies.
 
     Args:
         team: What to copy.
         sampled_from: The team whose completions they will score, under its sampling.
+        devices: By agent, where the copies lie; None leaves them beside what they copy.
 
     Raises:
         PolicyError: A reference embeds fewer tokens than the policy that it will score.
@@ -109,6 +182,8 @@ def frozen_copies(team: Mapping[str, LLMPolicy], sampled_from: Mapping[str, LLMP
                 f"The reference of {agents[0]} embeds {sizes[0]} tokens, the policy that it is to score {sizes[1]}. "
                 "Use a reference with the policy's own tokenizer."
             )
+        if device := shared_device(devices or {}, agents):
+            move(model, device)
         duplicate = LLMPolicy(model, policy.tokenizer, scored.sampling)
         frozen.update(dict.fromkeys(agents, duplicate))
     return {agent: frozen[agent] for agent in team}

@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 import torch
 
 from comlrl_envs.errors import closest
 from comlrl_envs.seeding import rng
+from comlrl_learners.algorithms.protocol import Algorithm, Batch
 from comlrl_learners.checkpoint import (
     Counters,
-    Holdings,
     checkpoint_name,
     checkpoints,
     read_checkpoint,
@@ -34,58 +34,24 @@ from comlrl_learners.errors import ConfigError
 from comlrl_learners.evaluation import EvaluationPlan, evaluate_team, last_edges, mean_return, score_means
 from comlrl_learners.games import EnvSource, ForeignOptions, held_out_playground, open_playground
 from comlrl_learners.optimisation import learning_rate_factor
+from comlrl_learners.placement import place
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.progress import progress_bar
 from comlrl_learners.resuming import newest_checkpoint, run_facts
-from comlrl_learners.rollout import Node, RolloutStats, Visit
-from comlrl_learners.team import PolicySources, build_team, frozen_copies, save_team, source_names
+from comlrl_learners.rollout import Node, Visit
+from comlrl_learners.team import (
+    Loading,
+    PolicySources,
+    build_team,
+    check_rates,
+    frozen_copies,
+    learners,
+    save_team,
+    source_names,
+)
 from comlrl_learners.tracking import Tracking, plain, run_name
 
 log = logging.getLogger(__name__)
-
-
-class Batch(Protocol):
-    """What a round of collecting gives, whatever the algorithm."""
-
-    @property
-    def roots(self) -> list[Node]:
-        """The trees that were played."""
-        ...
-
-    @property
-    def stats(self) -> RolloutStats:
-        """What playing them cost."""
-        ...
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Diagnostics of the team."""
-        ...
-
-    @property
-    def records(self) -> Mapping[str, Any]:
-        """What the run folder keeps of a round besides: a folder's name and JSON values."""
-        ...
-
-
-class Algorithm(Protocol):
-    """What the loop asks of an algorithm."""
-
-    def collect(self, visits: Sequence[Visit]) -> Any:
-        """Play the visits and prepare what `update` learns from."""
-        ...
-
-    def update(self, batch: Any, round_index: int, rate: float) -> dict[str, float]:
-        """Learn from a batch; returns diagnostics."""
-        ...
-
-    def holdings(self) -> Holdings:
-        """All that learning changes."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write what it trained besides the team into the folder of the saved team."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -186,7 +152,8 @@ class Trainer(Generic[ConfigT]):
         agents = self.playground.game.agents
         if self.held_out is not None and self.held_out.game.agents != agents:
             raise ConfigError(f"eval_env has the agents {self.held_out.game.agents}, and the team is {agents}.")
-        self.team = build_team(policies, agents, config.sampling, dtype=config.dtype, device=config.device)
+        self.team = build_team(policies, agents, self._loading(place(config.devices, agents, "devices")))
+        check_rates(config.learning_rates, agents, config.frozen)
         self.references = self._build_references(references)
         workers = len(distinct_policies(self.team)) if config.agent_threads else 1
         self._executor: Executor | None = ThreadPoolExecutor(workers) if workers > 1 else None
@@ -225,7 +192,7 @@ class Trainer(Generic[ConfigT]):
         self._started = True
         name = config.run_name or run_name(self.name, self.playground.name, config.seed)
         horizon = self.planned_rounds()
-        facts = run_facts(self.name, config, self.playground, self.references, horizon) if self._keeps(resume) else {}
+        facts = self._facts(horizon) if self._keeps(resume) else {}
         resumed = None if resume is None else self._restore(Path(resume), facts)
         tracking = Tracking(config, self._described, name, resumed)
         try:
@@ -248,6 +215,8 @@ class Trainer(Generic[ConfigT]):
                 self._save(tracking)
             finally:
                 tracking.close()
+                if self.references is not None:
+                    self.references.clear()  # Nothing is scored any more.
         folder = None if tracking.folder is None else tracking.folder.path
         return TrainResult(folder, self.env_steps, self.rounds, self._stop.is_set(), tracking.rows)
 
@@ -350,11 +319,23 @@ class Trainer(Generic[ConfigT]):
         return self.algorithm_class(self.config, self.playground.game, self.team, self.references, self._executor)
 
     def _build_references(self, given: PolicySources | None) -> dict[str, LLMPolicy] | None:
-        if given is None:
-            return frozen_copies(self.team, sampled_from=self.team) if self.config.wants_references else None
         config, agents = self.config, self.playground.game.agents
-        team = build_team(given, agents, config.sampling, dtype=config.dtype, device=config.device)
-        return frozen_copies(team, sampled_from=self.team)
+        learning = learners(self.team, config.frozen)
+        devices = place(config.reference_devices, agents, "reference_devices")
+        if given is None:
+            return frozen_copies(learning, learning, devices) if config.wants_references else None
+        beside = {agent: device or str(self.team[agent].backbone.device) for agent, device in devices.items()}
+        team = build_team(given, agents, self._loading(beside))
+        return frozen_copies({agent: team[agent] for agent in learning}, learning, devices)
+
+    def _loading(self, devices: Mapping[str, str | None]) -> Loading:
+        config = self.config
+        return Loading(config.sampling, config.dtype, devices, config.gradient_checkpointing)
+
+    def _facts(self, horizon: int) -> dict[str, Any]:
+        """What a checkpoint of this run and the run that goes on from it must have in common."""
+        partners = {agent: self.team[agent] for agent in self.config.frozen}
+        return run_facts(self.name, self.config, self.playground, self.references, partners, horizon)
 
     def _keeps(self, resume: str | os.PathLike[str] | None) -> bool:
         """Whether this run reads or writes checkpoints at all."""

@@ -195,10 +195,9 @@ class Actors:
         norms: list[float] = []
         for epoch in range(config.num_updates):
             for minibatch in minibatches(samples, config, ("minibatches", agents[0], round_index, epoch)):
-                optimizer.adam.zero_grad()  # An update that failed may have left something.
+                optimizer.clear()  # An update that failed may have left something.
                 losses.append(self._backward(policy, minibatch))
-                moved = any(parameter.grad is not None for parameter in optimizer.parameters)
-                norms.append(optimizer.step() if moved else 0.0)
+                norms.append(optimizer.step() if optimizer.has_gradient else 0.0)
         return {
             "loss": float(np.mean(losses)) if losses else 0.0,
             "grad_norm": float(np.mean(norms)) if norms else 0.0,
@@ -215,7 +214,7 @@ class Actors:
             losses = self.sample_losses(policy, part)
             _check_finite(losses, part)
             loss = losses.sum() / len(minibatch)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            self.optimizers[id(policy)].backward(loss)
             total += loss.item()
         return total
 

@@ -20,10 +20,12 @@ from comlrl_learners.critic import Critic, explained_variance, save_critics
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
 from comlrl_learners.judgement import Judgement, counterfactual_advantages, judge_actions, judge_situations, replaced
+from comlrl_learners.placement import Devices
 from comlrl_learners.policy import LLMPolicy
 from comlrl_learners.returns import completion_returns
 from comlrl_learners.rollout import Node, RolloutPlan, RolloutStats, Visit, rollout
 from comlrl_learners.samples import Prompt, TokenSample
+from comlrl_learners.team import learners
 
 
 @dataclass(kw_only=True)
@@ -44,6 +46,9 @@ class ActorCriticConfig(ActorConfig):
     """Peak learning rate of value heads and critics' models; None takes the actors'."""
     value_head_hidden: int | None = None
     """Width of a layer inside the value head; None makes it linear."""
+    critic_devices: Devices = None
+    """Where critics with models of their own lie, as `devices`; None takes that of the agent, for a critic of all that
+    of the first."""
 
     def __post_init__(self) -> None:
         """Refuse combinations that cannot work.
@@ -106,7 +111,7 @@ class ActorCritic:
         team: One policy per agent.
         references: Frozen policies of the KL term, or None.
         executor: Works on distinct policies side by side.
-        critics: One critic per agent; one object may serve several.
+        critics: One critic per learning agent; one object may serve several.
         view: What the critics read.
     """
 
@@ -123,9 +128,10 @@ class ActorCritic:
         self.config, self.game, self.team, self.executor = config, game, team, executor
         self.references, self.critics, self.view = references, critics, view
         self.plan = RolloutPlan(config.num_generations, config.joint_mode, config.max_turns, config.prune_above)
-        heads = {agent: critics[agent].head for agent in team if critics[agent].policy is team[agent]}
+        self.learners = learners(team, config.frozen)
+        heads = {agent: critics[agent].head for agent in self.learners if critics[agent].policy is team[agent]}
         shared = SharedValues(heads, config.value_loss_coef, config.value_clip_range, config.critic_learning_rate)
-        self.actors = Actors(config, team, executor, shared)
+        self.actors = Actors(config, self.learners, executor, shared)
         separate = {agent: critic for agent, critic in critics.items() if agent not in heads}
         self.critic_steps = CriticSteps(
             config, separate, executor, config.critic_learning_rate, config.value_clip_range
@@ -140,7 +146,7 @@ class ActorCritic:
             known = score_references(self.references, self.team, nodes, self.config.microbatch_tokens, self.executor)
         started = time.perf_counter()
         batch = ActorCriticBatch(roots, {}, {}, stats, {})
-        agents = list(self.team)
+        agents = list(self.learners)
         for owner, served in [(agents[0], agents)] if self.view.shared else [(agent, [agent]) for agent in agents]:
             reading = Reading(self.critics[owner], self.view, owner, nodes, self.config)
             judged = reading.judge({id(node): self._rewards(node, served, known) for node in nodes})

@@ -59,7 +59,9 @@ class CriticSteps:
             owners.setdefault(id(critic), []).append(agent)
         self.critics = [(critics[agents[0]], tuple(agents)) for agents in owners.values()]
         self.optimizers = {
-            id(critic): WeightOptimizer(critic.policy, agents, config, critic.head, rate=rate)
+            id(critic): WeightOptimizer(
+                critic.policy, agents, config, critic.head, rate=config.learning_rate if rate is None else rate
+            )
             for critic, agents in self.critics
         }
 
@@ -95,7 +97,7 @@ class CriticSteps:
         losses: list[float] = []
         for epoch in range(self.config.num_updates):
             for minibatch in minibatches(samples, self.config, ("critic minibatches", agents[0], round_index, epoch)):
-                optimizer.adam.zero_grad()
+                optimizer.clear()
                 losses.append(self._backward(critic, minibatch))
                 optimizer.step()
         return float(np.mean(losses)) if losses else 0.0
@@ -110,7 +112,7 @@ class CriticSteps:
             rows = [(row, sample) for row, prompt in enumerate(part) for sample in by_prompt[prompt.ids]]
             losses = self.sample_losses(critic, part, rows)
             loss = losses.sum() / len(minibatch)
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            self.optimizers[id(critic)].backward(loss)
             total += loss.item()
         return total
 

@@ -12,6 +12,7 @@ from comlrl_learners.critic import Critic, CriticSources, build_critics, critics
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.rollout import Node
 from comlrl_learners.samples import Prompt
+from comlrl_learners.team import learners
 from comlrl_learners.trainer import Trainer
 
 
@@ -33,6 +34,11 @@ class IACConfig(ActorCriticConfig):
             raise ConfigError(
                 "critic_type='q' judges what was written, and a head on the policy reads the prompt alone. Use "
                 "use_separate_critic=True, or critic_type='v'."
+            )
+        if self.critic_devices is not None and not self.use_separate_critic:
+            raise ConfigError(
+                "critic_devices places critics with models of their own, and a head on the policy lies with it. Use "
+                "use_separate_critic=True, or critic_devices=None."
             )
 
 
@@ -64,13 +70,13 @@ class IACTrainer(Trainer[IACConfig]):
     config_class = IACConfig
 
     def _build_algorithm(self, critics: CriticSources | None) -> ActorCritic:
-        config = self.config
+        config, team = self.config, learners(self.team, self.config.frozen)
         if config.use_separate_critic:
-            built = build_critics(critics, self.team, config, shared=False)
+            built = build_critics(critics, team, config, shared=False)
         else:
             if critics is not None:
                 raise ConfigError(
                     "critics= needs use_separate_critic=True; without it a value head sits on each policy."
                 )
-            built = critics_on_actors(self.team, config.value_head_hidden, config.seed)
+            built = critics_on_actors(team, config.value_head_hidden, config.seed)
         return ActorCritic(config, self.playground.game, self.team, self.references, self._executor, built, OwnView())

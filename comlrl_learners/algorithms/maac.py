@@ -11,6 +11,7 @@ from comlrl_learners.algorithms.actor_critic import ActorCritic, ActorCriticConf
 from comlrl_learners.critic import Critic, CriticSources, build_critics
 from comlrl_learners.rollout import Node
 from comlrl_learners.samples import Prompt
+from comlrl_learners.team import learners
 from comlrl_learners.trainer import Trainer
 
 
@@ -43,7 +44,8 @@ class MAACTrainer(Trainer[MAACConfig]):
     config_class = MAACConfig
 
     def _build_algorithm(self, critics: CriticSources | None) -> ActorCritic:
-        built = build_critics(critics, self.team, self.config, shared=True)
+        team = learners(self.team, self.config.frozen)
+        built = build_critics(critics, team, self.config, shared=True)
         return ActorCritic(
             self.config, self.playground.game, self.team, self.references, self._executor, built, TeamView()
         )

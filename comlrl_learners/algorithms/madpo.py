@@ -6,6 +6,7 @@ team's margin. Without a reference it is the form that CoMLRL publishes.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from comlrl_learners.preferences import (
 )
 from comlrl_learners.returns import edge_returns
 from comlrl_learners.rollout import Node, RolloutPlan, RolloutStats, Visit, rollout
+from comlrl_learners.team import learners
 from comlrl_learners.trainer import Trainer
 
 
@@ -120,13 +122,13 @@ class MADPO:
         config: MADPOConfig,
         game: Game,
         team: Mapping[str, LLMPolicy],
-        references: Mapping[str, LLMPolicy] | None,
+        references: dict[str, LLMPolicy] | None,
         executor: Executor | None,
     ) -> None:
         """Make one optimizer per distinct policy."""
         self.config, self.game, self.team, self.executor, self.references = config, game, team, executor, references
         self.plan = RolloutPlan(config.num_generations, config.joint_mode, config.max_turns, config.prune_above)
-        self.steps = PreferenceSteps(config, config.beta, team, references, executor)
+        self.steps = PreferenceSteps(config, config.beta, learners(team, config.frozen), references, executor)
         self.rounds: list[list[Pair]] = []
         self._given = None if config.pairs_file is None else read_pairs(config.pairs_file, team)
 
@@ -138,7 +140,8 @@ class MADPO:
         roots, stats = rollout(self.game, self.team, visits, self.plan, self.executor)
         nodes = [node for root in roots for node in root.subtree()]
         returns = node_returns(nodes, self.config)
-        pairs = [pair for node in nodes for pair in self._pairs(node, returns[id(node)])]
+        heard = [node for node in nodes if any(agent in self.steps.team for agent in node.acting)]
+        pairs = [pair for node in heard for pair in self._pairs(node, returns[id(node)])]
         rewards = [value for node in nodes for value in returns[id(node)]]
         records = {
             "num_pairs": len(pairs),
@@ -160,6 +163,7 @@ class MADPO:
         config, started = self.config, time.perf_counter()
         self.steps.set_rate(rate)
         pairs = self._replayed(batch.pairs, round_index)
+        self._prepare_references(pairs)
         steps: list[dict[str, float]] = []
         size = len(pairs) if config.minibatch_size is None else max(1, config.minibatch_size // 2)
         for epoch in range(config.num_updates if pairs else 0):
@@ -199,6 +203,13 @@ class MADPO:
             prompts = {agent: node.prompts[agent] for agent in node.acting}
             place = (node.visit.task.id, node.episode.turn)
             yield Pair(*place, prompts, replies[0], replies[1], returns[better], returns[worse], mean)
+
+    def _prepare_references(self, pairs: list[Pair]) -> None:
+        """Keep their word on what may be drawn again; once they have read all pairs of a file, let them go."""
+        self.steps.forget_all_but([*pairs, *itertools.chain.from_iterable(self.rounds)])
+        if self._given is not None and self.references is not None:
+            self.steps.refer(self._given)
+            self.references.clear()
 
     def _replayed(self, pairs: list[Pair], round_index: int) -> list[Pair]:
         """The pairs to learn from: this round's, or as many drawn from the rounds that the replay reaches back to."""

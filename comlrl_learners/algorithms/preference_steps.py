@@ -30,7 +30,7 @@ class PreferenceSteps:
     Args:
         config: AdamW, micro-batches.
         beta: How sharply a margin counts.
-        team: One policy per agent.
+        team: The policies of the agents that learn; the margin is theirs.
         references: Frozen policies whose log-probs are subtracted, or None.
         executor: Works on distinct policies side by side.
     """
@@ -62,13 +62,25 @@ class PreferenceSteps:
             {names[key]: optimizer for key, optimizer in self.optimizers.items()},
         )
 
+    def refer(self, pairs: Sequence[Pair]) -> None:
+        """Have the references score what they have not yet."""
+        if self.references is None:
+            return
+        fresh = {key: one for key, one in self._keyed(pairs).items() if key not in self._reference_sums}
+        if fresh:
+            self._reference_sums.update(self._log_probs(self.references, fresh))
+
+    def forget_all_but(self, pairs: Sequence[Pair]) -> None:
+        """Drop what the references said about completions of none of these pairs."""
+        kept = self._keyed(pairs)
+        self._reference_sums = {key: value for key, value in self._reference_sums.items() if key in kept}
+
     def take(self, pairs: Sequence[Pair]) -> dict[str, float]:
         """One optimizer step of every policy; all margins are taken before anyone moves."""
+        self.refer(pairs)
         keyed = self._keyed(pairs)
         sums = self._log_probs(self.team, keyed)
         if self.references is not None:
-            fresh = {key: completion for key, completion in keyed.items() if key not in self._reference_sums}
-            self._reference_sums.update(self._log_probs(self.references, fresh))
             sums = {key: value - self._reference_sums[key] for key, value in sums.items()}
         margins = torch.tensor([self._margin(pair, sums) for pair in pairs], dtype=torch.float64, requires_grad=True)
         losses = preference_loss(margins, self.beta)
@@ -77,7 +89,7 @@ class PreferenceSteps:
         assert margins.grad is not None
         pull: dict[Key, float] = dict.fromkeys(keyed, 0.0)
         for pair, gradient in zip(pairs, margins.grad.tolist(), strict=True):
-            for agent in pair.chosen:
+            for agent in self._learning(pair):
                 pull[self._key(agent, pair.chosen[agent])] += gradient
                 pull[self._key(agent, pair.rejected[agent])] -= gradient
 
@@ -99,12 +111,12 @@ class PreferenceSteps:
     def _move(self, policy: LLMPolicy, keyed: Mapping[Key, Completion], pull: Mapping[Key, float]) -> float:
         """Follow the gradient of the loss through each distinct completion of one policy, once."""
         optimizer = self.optimizers[id(policy)]
-        optimizer.adam.zero_grad()
+        optimizer.clear()
         moving = [(pull[key], completion) for key, completion in keyed.items() if pull[key] != 0]
         for part in plan(moving, lambda item: item[1], self.config.microbatch_tokens) if moving else []:
             now = policy.logprobs([completion for _, completion in part])
             totals = torch.where(now.mask, now.logprobs, torch.zeros_like(now.logprobs)).sum(-1)
-            (totals * totals.new_tensor([weight for weight, _ in part])).sum().backward()  # type: ignore[no-untyped-call]
+            optimizer.backward((totals * totals.new_tensor([weight for weight, _ in part])).sum())
         return optimizer.step() if moving else 0.0
 
     def _key(self, agent: str, completion: Completion) -> Key:
@@ -115,14 +127,17 @@ class PreferenceSteps:
         return {
             self._key(agent, completion): completion
             for pair in pairs
-            for half in (pair.chosen, pair.rejected)
-            for agent, completion in half.items()
+            for agent in self._learning(pair)
+            for completion in (pair.chosen[agent], pair.rejected[agent])
         }
+
+    def _learning(self, pair: Pair) -> list[str]:
+        return [agent for agent in pair.chosen if agent in self.team]
 
     def _margin(self, pair: Pair, sums: Mapping[Key, float]) -> float:
         return math.fsum(
             sums[self._key(agent, pair.chosen[agent])] - sums[self._key(agent, pair.rejected[agent])]
-            for agent in pair.chosen
+            for agent in self._learning(pair)
         )
 
     def _log_probs(self, scorers: Mapping[str, LLMPolicy], keyed: Mapping[Key, Completion]) -> dict[Key, float]:

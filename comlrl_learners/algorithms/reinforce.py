@@ -26,6 +26,7 @@ from comlrl_learners.policy import LLMPolicy
 from comlrl_learners.returns import completion_returns, edge_returns
 from comlrl_learners.rollout import Node, RolloutPlan, RolloutStats, Visit, rollout
 from comlrl_learners.samples import TokenSample
+from comlrl_learners.team import learners
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,8 @@ class Reinforce:
         self.config, self.game, self.team, self.executor = config, game, team, executor
         self.references = references
         self.plan = RolloutPlan(config.num_generations, config.joint_mode, config.max_turns, config.prune_above)
-        self.actors = Actors(config, team, executor)
+        self.learners = learners(team, config.frozen)
+        self.actors = Actors(config, self.learners, executor)
 
     def collect(self, visits: Sequence[Visit]) -> ReinforceBatch:
         """Play the visits and turn them into training samples."""
@@ -99,7 +101,7 @@ class Reinforce:
             known = score_references(self.references, self.team, nodes, self.config.microbatch_tokens, self.executor)
         samples: dict[str, list[TokenSample]] = {}
         metrics: dict[str, float] = {}
-        for agent in self.team:
+        for agent in self.learners:
             groups = self._groups(roots, agent, known.get(agent))
             samples[agent], found = self._samples(groups, agent, known.get(agent))
             metrics.update({f"{agent}/{name}": value for name, value in found.items()})

@@ -5,7 +5,7 @@ import torch
 
 from comlrl_learners import LLMPolicy, PolicyError, SamplingParams
 from comlrl_learners.policy import distinct_policies
-from comlrl_learners.team import build_team, frozen_copies, save_team
+from comlrl_learners.team import Loading, build_team, frozen_copies, save_team
 
 from .small import policy, save
 from .small_policies import trainer, weights
@@ -15,7 +15,7 @@ AGENTS = ("host", "guest", "cook")
 
 def team_of(sources, agents=AGENTS, **sampling):
     given = SamplingParams(**{"max_new_tokens": 8, **sampling})
-    return build_team(sources, agents, given, dtype="float32", device="cpu")
+    return build_team(sources, agents, Loading(given, devices=dict.fromkeys(agents, "cpu")))
 
 
 def storage(one):
@@ -79,7 +79,7 @@ def test_what_is_loaded_takes_the_trainers_sampling_and_a_loaded_policy_keeps_it
 
 
 def test_the_named_dtype_is_loaded():
-    team = build_team("tiny", ("host",), SamplingParams(max_new_tokens=8), dtype="bfloat16", device="cpu")
+    team = build_team("tiny", ("host",), Loading(SamplingParams(max_new_tokens=8), "bfloat16"))
     assert {p.dtype for p in team["host"].model.parameters()} == {torch.bfloat16}
 
 

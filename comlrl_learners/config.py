@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -153,6 +153,12 @@ class TrainerConfig:
             raise ConfigError(f"eval_temperature={self.eval_temperature} must be 0 (greedy) or more, or None.")
         if self.run_name is not None and Path(self.run_name).name != self.run_name:
             raise ConfigError(f"run_name={self.run_name!r} must be the name of one folder, inside output_dir.")
+        if self.checkpoint_every and self.output_dir is None:
+            raise ConfigError(
+                f"checkpoint_every={self.checkpoint_every} has nowhere to write with output_dir=None. Set output_dir, "
+                "or leave checkpoint_every out."
+            )
+        self.refuse_idle(self.schedule == "constant", "schedule='constant' has no end", "schedule_steps")
         if "tensorboard" in self.trackers and self.output_dir is None:
             raise ConfigError("TensorBoard writes into the run folder, and output_dir=None makes none. Set output_dir.")
         if self.sampling.temperature == 0:
@@ -162,6 +168,11 @@ class TrainerConfig:
     def wants_references(self) -> bool:
         """Whether frozen copies of the start are needed."""
         return False
+
+    @property
+    def no_references(self) -> str:
+        """The setting that makes references idle, for messages."""
+        return "this algorithm has no references"
 
     def rate_of(self, agents: Sequence[str]) -> float:
         """The peak learning rate of the policy that these agents share.
@@ -176,6 +187,22 @@ class TrainerConfig:
                 "Give them the same, or a policy of its own to each."
             )
         return rates[agents[0]]
+
+    def refuse_idle(self, idle: bool, reason: str, *names: str) -> None:
+        """Refuse settings that were changed and that nothing would read.
+
+        Args:
+            idle: Whether nothing reads them.
+            reason: Why.
+            names: The settings.
+
+        Raises:
+            ConfigError: One of them is not at its default.
+        """
+        defaults = {setting.name: setting.default for setting in fields(self)}
+        for name in names:
+            if idle and vars(self)[name] != defaults[name]:
+                raise ConfigError(f"{name}={vars(self)[name]!r} has no effect: {reason}. Leave {name} out.")
 
     def _check_choices(self) -> None:
         """Hold every setting to what its type hint says: one of a few words, a whole or a finite number, a switch."""

@@ -40,7 +40,8 @@ def evaluate_team(
 
     Returns:
         Metrics, and the roots of the episodes. `reward_mean` is the mean reward of the last turn, `reward_sem` its
-        standard error over tasks, `return_mean` the mean discounted sum over turns.
+        standard error over tasks, `return_mean` the mean discounted sum over turns. Where some episode has several
+        turns, `turn_<k>/reward_mean` is the mean reward of turn k, counted from 1, over the episodes that reach it.
     """
     tasks = [playground.tasks[i] for i in range(len(playground.tasks))]
     visits = [Visit(task, number, plan.seed, "eval") for task in tasks for number in range(plan.samples)]
@@ -58,9 +59,25 @@ def evaluate_team(
         "turns_mean": float(np.mean([len(path) for path in paths])),
         "episodes": float(len(paths)),
         "completion_tokens": stats.tokens / len(paths),
+        **turn_means([[edge.reward for edge in path] for path in paths]),
         **score_means([path[-1] for path in paths]),
     }
     return metrics, roots
+
+
+def turn_means(rewards: Sequence[Sequence[float]]) -> dict[str, float]:
+    """Mean reward of each turn over the episodes that reach it; nothing where no episode has a second one.
+
+    Args:
+        rewards: By episode and turn.
+    """
+    longest = max((len(episode) for episode in rewards), default=0)
+    if longest < 2:
+        return {}
+    return {
+        f"turn_{turn + 1}/reward_mean": float(np.mean([episode[turn] for episode in rewards if len(episode) > turn]))
+        for turn in range(longest)
+    }
 
 
 def score_means(edges: Sequence[Edge]) -> dict[str, float]:

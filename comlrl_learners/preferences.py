@@ -17,7 +17,9 @@ from comlrl_learners.policy import LLMPolicy
 from comlrl_learners.samples import Completion, Prompt
 
 PairSelection = Literal["reward_gap", "random", "all"]
-BINS = 16
+BINS = 32
+"""Most bins of a histogram; it has more than half as many where returns differ."""
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 Replay = Literal["current", "nearest_k", "all_history", "lambda_decay"]
 
 
@@ -170,18 +172,36 @@ def _written(policy: LLMPolicy, prompt: Prompt, text: str) -> Completion:
 
 
 def histogram(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, extremes and counts in equal bins: how a round's returns lie, to be compared between rounds."""
+    """How a round's returns lie: count, mean, extremes, quantiles, and counts in equal bins.
+
+    Bins are as wide as a power of two and lie at multiples of their width, so those of two rounds or runs are equal or
+    nested: `drift` joins them without loss.
+    """
     if not values:
         return {"count": 0}
-    counts, edges = np.histogram(values, BINS)
+    width = bin_width(min(values), max(values))
+    places = np.floor(np.asarray(values) / width).astype(int)
+    first = int(places.min())
+    counts = np.bincount(places - first)
     return {
         "count": len(values),
         "mean": float(np.mean(values)),
         "low": min(values),
         "high": max(values),
+        "quantiles": dict(zip(map(str, QUANTILES), np.quantile(values, QUANTILES).tolist(), strict=True)),
         "counts": counts.tolist(),
-        "edges": edges.tolist(),
+        "edges": [(first + place) * width for place in range(len(counts) + 1)],
     }
+
+
+def bin_width(low: float, high: float) -> float:
+    """The smallest power of two that cuts [low, high] into at most `BINS` bins which start at its multiples."""
+    # What differs by less than a hundredth is nearly one value, however small a bin might be.
+    least = max(high - low, 0.01 * max(abs(low), abs(high))) or 1.0
+    width = 2.0 ** math.floor(math.log2(least / BINS))
+    while math.floor(high / width) - math.floor(low / width) >= BINS:
+        width *= 2
+    return width
 
 
 def to_json(pair: Pair) -> dict[str, Any]:

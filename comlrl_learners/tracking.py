@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,10 +18,13 @@ import yaml
 from comlrl_envs.errors import MissingExtraError
 from comlrl_learners.checkpoint import Counters
 from comlrl_learners.config import TrainerConfig
+from comlrl_learners.drift import draw_drift, new_figure
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.rollout import Node
 
 Row = Mapping[str, float]
+PICTURES: Mapping[str, Callable[[Path], Path]] = {"preferences": draw_drift}
+"""By the name of what an algorithm keeps of its rounds, what draws it at the end of a run."""
 
 
 class Tracker(Protocol):
@@ -35,7 +38,7 @@ class Tracker(Protocol):
 
 
 class RunFolder:
-    """`config.yaml, metrics.jsonl, transcripts/, reward.png, checkpoints/` of one run.
+    """`config.yaml, metrics.jsonl, transcripts/, preferences/, reward.png, checkpoints/` of one run.
 
     Attributes:
         path: The folder.
@@ -92,33 +95,75 @@ class RunFolder:
         """Close the metrics file."""
         self._metrics.close()
 
+    def draw(self, rows: Sequence[Row]) -> None:
+        """Draw the reward curve, and of each kind of record that has a picture, its picture."""
+        draw_reward(rows, self.path / "reward.png")
+        for name, draw in PICTURES.items():
+            if (self.path / name).is_dir():
+                draw(self.path)
+
 
 class WandbTracker:
-    """A W&B run whose files lie in the run folder; `WANDB_MODE=offline` needs no account."""
+    """A W&B run whose files lie in the run folder; `WANDB_MODE=offline` needs no account.
 
-    def __init__(self, config: TrainerConfig, folder: Path | None, name: str) -> None:
-        """Start the run, or go on with the one whose id the folder holds."""
+    W&B keeps rows in memory before it writes or sends them, so those of a process that was killed may be lost. What has
+    arrived for sure is noted in `wandb.json` when a run is closed; a run that goes on sends what came after that.
+    """
+
+    def __init__(self, config: TrainerConfig, folder: Path | None, name: str, earlier: Sequence[Row] = ()) -> None:
+        """Start the run, or go on with the one that the folder names.
+
+        Args:
+            config: Project, and what the run is described by.
+            folder: The run folder, or None.
+            name: Name of the run.
+            earlier: Rows that were logged before; those that may not have arrived are sent.
+        """
         wandb = _extra_module("wandb", "Tracking with W&B")
-        known = None if folder is None else folder / "wandb_run_id"
-        earlier = known.read_text(encoding="utf-8").strip() if known is not None and known.exists() else None
+        note = None if folder is None else folder / "wandb.json"
+        noted: dict[str, Any] = {"run_id": None, "env_step": None, "metrics": []}
+        if note is not None and note.exists():
+            noted = json.loads(note.read_text(encoding="utf-8"))
         self._run = wandb.init(
             project=config.wandb_project,
             name=name,
-            id=earlier,
-            resume=None if earlier is None else "allow",
+            id=noted["run_id"],
+            resume=None if noted["run_id"] is None else "allow",
             config=plain(dataclasses.asdict(config)),
             dir=None if folder is None else str(folder),
         )
-        if known is not None:
-            known.write_text(f"{self._run.id}\n", encoding="utf-8")
+        self._note = None if self._run.disabled else note
+        self._last: tuple[int, frozenset[str]] | None = None
+        self._arrived: tuple[int, frozenset[str]] | None = None
+        if noted["env_step"] is not None:
+            self._last = self._arrived = (noted["env_step"], frozenset(noted["metrics"]))
+        self._write_note(self._arrived)
+        for row in earlier:
+            self.log(row)
 
     def log(self, row: Row) -> None:
-        """Send one row at its `env_step`."""
-        self._run.log(dict(row), step=int(row["env_step"]))
+        """Send one row at its `env_step`, unless it arrived before; W&B joins rows of one step."""
+        step, names = int(row["env_step"]), frozenset(row)
+        # An online run knows how far its server is, and drops what lies before; offline that is 0.
+        if step < self._run.starting_step or _precedes((step, names), self._arrived):
+            return
+        self._run.log(dict(row), step=step)
+        joined = names | self._last[1] if self._last is not None and self._last[0] == step else names
+        self._last = (step, joined)
 
     def close(self) -> None:
-        """Finish the run."""
+        """Finish the run, and note what has arrived."""
         self._run.finish()
+        self._write_note(self._last)
+
+    def _write_note(self, arrived: tuple[int, frozenset[str]] | None) -> None:
+        if self._note is None:
+            return
+        step, names = arrived if arrived is not None else (None, frozenset())
+        text = json.dumps({"run_id": self._run.id, "env_step": step, "metrics": sorted(names)})
+        partial = self._note.with_suffix(".partial")
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(self._note)
 
 
 class TensorBoardTracker:
@@ -135,6 +180,7 @@ class TensorBoardTracker:
         """Write one scalar per metric at the row's `env_step`."""
         for name, value in row.items():
             self._writer.add_scalar(name, value, int(row["env_step"]))
+        self._writer.flush()  # a run that goes on does not write again what a killed one had only in memory
 
     def close(self) -> None:
         """Close the event file."""
@@ -168,7 +214,7 @@ class Tracking:
             self.folder = RunFolder(Path(config.output_dir) / name, config, described)
         path = None if self.folder is None else self.folder.path
         if "wandb" in config.trackers:
-            self._others.append(WandbTracker(config, path, name))
+            self._others.append(WandbTracker(config, path, name, self.rows))
         if "tensorboard" in config.trackers:
             assert path is not None  # the configuration refuses TensorBoard without a run folder
             self._others.append(TensorBoardTracker(path, None if resumed is None else resumed[1].env_steps))
@@ -180,12 +226,17 @@ class Tracking:
             tracker.log(row)
 
     def close(self) -> None:
-        """Close every destination and draw the reward curve."""
+        """Close every destination and draw what the run folder holds."""
         for tracker in self._others:
             tracker.close()
         if self.folder is not None:
             self.folder.close()
-            draw_reward(self.rows, self.folder.path / "reward.png")
+            self.folder.draw(self.rows)
+
+
+def _precedes(row: tuple[int, frozenset[str]], last: tuple[int, frozenset[str]] | None) -> bool:
+    """Whether a row of this `env_step` with these metrics lies before, or is part of, the last one."""
+    return last is not None and (row[0] < last[0] or (row[0] == last[0] and row[1] <= last[1]))
 
 
 def transcript(root: Node) -> list[dict[str, Any]]:
@@ -210,10 +261,8 @@ def transcript(root: Node) -> list[dict[str, Any]]:
 
 def draw_reward(rows: Sequence[Row], path: Path) -> None:
     """Plot training and held-out reward over joint actions."""
-    matplotlib = _extra_module("matplotlib", "Drawing the reward curve")
-    matplotlib.use("Agg")
-    pyplot = importlib.import_module("matplotlib.pyplot")
-    figure, axes = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
+    figure = new_figure("Drawing the reward curve", figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
     for key, label, style in (
         ("train/reward_mean", "training", {"alpha": 0.45, "linewidth": 1}),
         ("eval/reward_mean", "held out", {"marker": "o", "linewidth": 2}),
@@ -227,7 +276,6 @@ def draw_reward(rows: Sequence[Row], path: Path) -> None:
     if axes.lines:
         axes.legend(frameon=False)
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 def run_name(algorithm: str, env_name: str, seed: int) -> str:

@@ -150,6 +150,7 @@ class Trainer(Generic[ConfigT]):
             held_out_playground(env, options) if eval_env is None else open_playground(eval_env, options, held_out=True)
         )
         agents = self.playground.game.agents
+        self._check_turns()
         if self.held_out is not None and self.held_out.game.agents != agents:
             raise ConfigError(f"eval_env has the agents {self.held_out.game.agents}, and the team is {agents}.")
         self.team = build_team(policies, agents, self._loading(place(config.devices, agents, "devices")))
@@ -322,6 +323,9 @@ class Trainer(Generic[ConfigT]):
         config, agents = self.config, self.playground.game.agents
         learning = learners(self.team, config.frozen)
         devices = place(config.reference_devices, agents, "reference_devices")
+        if not config.wants_references and (given is not None or config.reference_devices is not None):
+            what = "reference_devices" if given is None else "references="
+            raise ConfigError(f"{what} was given, and {config.no_references}: nothing would read them. Leave it out.")
         if given is None:
             return frozen_copies(learning, learning, devices) if config.wants_references else None
         beside = {agent: device or str(self.team[agent].backbone.device) for agent, device in devices.items()}
@@ -331,6 +335,15 @@ class Trainer(Generic[ConfigT]):
     def _loading(self, devices: Mapping[str, str | None]) -> Loading:
         config = self.config
         return Loading(config.sampling, config.dtype, devices, config.gradient_checkpointing)
+
+    def _check_turns(self) -> None:
+        """Refuse more turns than the game has."""
+        most, asked = self.playground.game.max_turns, self.config.max_turns
+        if asked is not None and most is not None and asked > most:
+            raise ConfigError(
+                f"max_turns={asked}, and {self.playground.name} ends after {most}. Make the environment with "
+                f"max_turns={asked}, or use max_turns={most}."
+            )
 
     def _facts(self, horizon: int) -> dict[str, Any]:
         """What a checkpoint of this run and the run that goes on from it must have in common."""

@@ -72,6 +72,8 @@ class ActorConfig(TrainerConfig):
             raise ConfigError(f"clip_range={self.clip_range} must lie in (0, 1), or be None.")
         if self.kl_coef < 0 or self.entropy_coef < 0:
             raise ConfigError("kl_coef and entropy_coef must be 0 or more.")
+        self.refuse_idle(self.clip_range is None, "clip_range=None forms no ratio", "ratio_level")
+        self.refuse_idle(self.kl_coef == 0, "kl_coef=0 takes no KL divergence", "kl_mode")
         self.check_sampling(self.sampling.truncates, "sampling")
 
     @property
@@ -79,14 +81,24 @@ class ActorConfig(TrainerConfig):
         """Whether frozen copies of the start are needed."""
         return self.kl_coef > 0
 
+    @property
+    def no_references(self) -> str:
+        """The setting that makes references idle, for messages."""
+        return "kl_coef=0 takes no KL divergence"
+
     def check_sampling(self, truncates: bool, who: str) -> None:
-        """Refuse a truncating sampler where its log-probs would enter a ratio."""
+        """Refuse a truncating sampler where its log-probs would be compared with those of another distribution."""
         if not truncates:
             return
         if self.clip_range is not None:
             raise ConfigError(
                 f"{who} truncates the distribution (top_p < 1 or top_k > 0), so the ratio of clip_range would compare "
                 "two different distributions. Use top_p=1 and top_k=0, or clip_range=None."
+            )
+        if self.kl_coef > 0:
+            raise ConfigError(
+                f"{who} truncates the distribution (top_p < 1 or top_k > 0), so the KL divergence of kl_coef would "
+                "compare it with the references' whole one. Use top_p=1 and top_k=0, or kl_coef=0."
             )
         log.warning(
             "%s truncates the distribution (top_p < 1 or top_k > 0): the gradient is that of the whole distribution "

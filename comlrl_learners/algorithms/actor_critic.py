@@ -65,6 +65,11 @@ class ActorCriticConfig(ActorConfig):
             value = vars(self)[name]
             if value is not None and not value > 0:
                 raise ConfigError(f"{name}={value} must be positive.")
+        if self.advantage_norm == "batch" and self.num_generations * self.items_per_rollout == 1:
+            raise ConfigError(
+                "advantage_norm='batch' over the single sample of num_generations=1 and items_per_rollout=1 is always "
+                "0. Use advantage_norm='none', or more items."
+            )
 
 
 class View(Protocol):

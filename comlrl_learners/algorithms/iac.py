@@ -35,6 +35,9 @@ class IACConfig(ActorCriticConfig):
                 "critic_type='q' judges what was written, and a head on the policy reads the prompt alone. Use "
                 "use_separate_critic=True, or critic_type='v'."
             )
+        self.refuse_idle(
+            self.use_separate_critic, "critics with models of their own have a loss of their own", "value_loss_coef"
+        )
         if self.critic_devices is not None and not self.use_separate_critic:
             raise ConfigError(
                 "critic_devices places critics with models of their own, and a head on the policy lies with it. Use "

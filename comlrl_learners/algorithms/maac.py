@@ -19,6 +19,15 @@ from comlrl_learners.trainer import Trainer
 class MAACConfig(ActorCriticConfig):
     """Settings of MAAC."""
 
+    def __post_init__(self) -> None:
+        """Refuse what only a head on a policy would read.
+
+        Raises:
+            ConfigError: With the reason.
+        """
+        super().__post_init__()
+        self.refuse_idle(True, "the central critic has a model and a loss of its own", "value_loss_coef")
+
 
 class TeamView:
     """The critic reads the joint state, all prompts under the agents' names, and the joint action."""

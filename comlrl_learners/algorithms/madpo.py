@@ -83,6 +83,17 @@ class MADPOConfig(TrainerConfig):
             raise ConfigError(
                 f"replay_k={self.replay_k} must be 1 or more, replay_lambda={self.replay_lambda} in [0, 1]."
             )
+        self.refuse_idle(self.replay != "nearest_k", f"replay={self.replay!r} counts no rounds", "replay_k")
+        self.refuse_idle(self.replay != "lambda_decay", f"replay={self.replay!r} has no decay", "replay_lambda")
+        self.refuse_idle(
+            self.pairs_file is not None,
+            "pairs_file gives the same pairs each round",
+            "replay",
+            "pair_selection",
+            "pairs_per_node",
+        )
+        if self.minibatch_size == 1:
+            raise ConfigError("minibatch_size=1 is half a pair. Use minibatch_size >= 2, or None.")
         if self.sampling.truncates and not self.reference_free:
             raise ConfigError(
                 "sampling truncates the distribution (top_p < 1 or top_k > 0), so ratios to a reference would compare "
@@ -93,6 +104,11 @@ class MADPOConfig(TrainerConfig):
     def wants_references(self) -> bool:
         """Whether frozen copies of the start are needed."""
         return not self.reference_free
+
+    @property
+    def no_references(self) -> str:
+        """The setting that makes references idle, for messages."""
+        return "reference_free=True takes plain log-probs"
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,9 @@ class ReinforceConfig(ActorConfig):
                 f"{self.advantage_norm!r} give advantage 0. Use num_generations >= 2, or baseline='none' with "
                 "advantage_norm='none'."
             )
+        self.refuse_idle(
+            self.joint_mode == "aligned", "joint_mode='aligned' plays each completion once", "completion_return"
+        )
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,12 @@ import pytest
 
 from comlrl_learners import (
     ConfigError,
+    IACConfig,
+    IACTrainer,
+    MAACConfig,
+    MAACTrainer,
+    MADPOConfig,
+    MADPOTrainer,
     MAGRPOConfig,
     MAGRPOTrainer,
     MAREINFORCEConfig,
@@ -131,3 +137,50 @@ def test_no_setting_means_the_defaults_of_the_algorithm():
 
 def test_two_equal_settings_compare_equal():
     assert config() == config()
+
+
+CUT = SamplingParams(top_p=0.9)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: MAGRPOConfig(checkpoint_every=2, output_dir=None), "Set output_dir"),
+        (lambda: MAGRPOConfig(schedule_steps=9), "Leave schedule_steps out"),
+        (lambda: MAGRPOConfig(ratio_level="sequence"), "Leave ratio_level out"),
+        (lambda: MAGRPOConfig(kl_mode="loss"), "Leave kl_mode out"),
+        (lambda: MAGRPOConfig(completion_return="sum"), "Leave completion_return out"),
+        (lambda: MAGRPOConfig(kl_coef=0.1, sampling=CUT), "kl_coef=0"),
+        (lambda: IACConfig(kl_coef=0.1, sampling=CUT), "kl_coef=0"),
+        (lambda: IACConfig(num_generations=1, items_per_rollout=1), "advantage_norm='none'"),
+        (lambda: IACConfig(critic_type="q"), "use_separate_critic=True"),
+        (lambda: IACConfig(critic_type="q", use_separate_critic=True, gae_lambda=0.5), "gae_lambda=0"),
+        (lambda: IACConfig(critic_devices="cpu"), "use_separate_critic=True"),
+        (lambda: IACConfig(use_separate_critic=True, value_loss_coef=0.1), "Leave value_loss_coef out"),
+        (lambda: MAACConfig(value_loss_coef=0.1), "Leave value_loss_coef out"),
+        (lambda: MADPOConfig(num_generations=1), "num_generations >= 2, or pairs_file"),
+        (lambda: MADPOConfig(replay_k=3), "Leave replay_k out"),
+        (lambda: MADPOConfig(replay="nearest_k", replay_lambda=0.9), "Leave replay_lambda out"),
+        (lambda: MADPOConfig(pairs_file="pairs.json", replay="all_history"), "Leave replay out"),
+        (lambda: MADPOConfig(minibatch_size=1), "minibatch_size >= 2"),
+        (lambda: MADPOConfig(pair_selection="all"), "pairs_per_node=None"),
+        (lambda: MADPOConfig(reference_free=False, sampling=CUT), "reference_free=True"),
+        (lambda: trainer(references="tiny"), "kl_coef=0"),
+        (lambda: trainer(cls=MADPOTrainer, references="tiny"), "reference_free=True"),
+        (lambda: trainer(reference_devices="cpu"), "kl_coef=0"),
+        (lambda: trainer(critics="tiny"), "train with iac or maac"),
+        (lambda: trainer(cls=MADPOTrainer, critics="tiny"), "train with iac or maac"),
+        (lambda: trainer(cls=IACTrainer, critics="tiny"), "use_separate_critic=True"),
+        (lambda: trainer(cls=MAACTrainer, critics=["tiny", "tiny"]), "Give one"),
+        (lambda: trainer(max_turns=3), "use max_turns=1"),
+    ],
+)
+def test_what_cannot_work_together_is_refused_with_a_way_out(make, words):
+    with pytest.raises(ConfigError) as refused:
+        make()
+    assert words in str(refused.value)
+
+
+def test_a_loaded_policys_truncating_sampler_and_a_kl_term_exclude_each_other():
+    with pytest.raises(ConfigError, match=r"policy of summarizer truncates.*kl_coef=0"):
+        trainer(policies=policy(top_p=0.9), kl_coef=0.1)

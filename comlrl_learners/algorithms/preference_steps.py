@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 import torch
 
@@ -22,6 +23,19 @@ from comlrl_learners.team import folder_name, refuse_shared_weights
 
 Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 """A completion: its policy, its prompt's ids and its own."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one model says about completions.
+
+    Attributes:
+        sums: The summed log-prob of each.
+        graph: The same as a tensor with its graph, in the order of `sums`; None where it was not kept.
+    """
+
+    sums: dict[Key, float]
+    graph: torch.Tensor | None
 
 
 class PreferenceSteps:
@@ -68,7 +82,8 @@ class PreferenceSteps:
             return
         fresh = {key: one for key, one in self._keyed(pairs).items() if key not in self._reference_sums}
         if fresh:
-            self._reference_sums.update(self._log_probs(self.references, fresh))
+            for reading in self._read(self.references, fresh, keep_graphs=False).values():
+                self._reference_sums.update(reading.sums)
 
     def forget_all_but(self, pairs: Sequence[Pair]) -> None:
         """Drop what the references said about completions of none of these pairs."""
@@ -79,7 +94,8 @@ class PreferenceSteps:
         """One optimizer step of every policy; all margins are taken before anyone moves."""
         self.refer(pairs)
         keyed = self._keyed(pairs)
-        sums = self._log_probs(self.team, keyed)
+        readings = self._read(self.team, keyed, keep_graphs=True)
+        sums = {key: value for reading in readings.values() for key, value in reading.sums.items()}
         if self.references is not None:
             sums = {key: value - self._reference_sums[key] for key, value in sums.items()}
         margins = torch.tensor([self._margin(pair, sums) for pair in pairs], dtype=torch.float64, requires_grad=True)
@@ -94,7 +110,7 @@ class PreferenceSteps:
                 pull[self._key(agent, pair.rejected[agent])] -= gradient
 
         def move(policy: LLMPolicy, agents: tuple[str, ...]) -> float:
-            return self._move(policy, {key: c for key, c in keyed.items() if key[0] == id(policy)}, pull)
+            return self._move(policy, readings[id(policy)], keyed, pull)
 
         norms = run_each(self.policies, move, self.executor)
         found = {
@@ -108,14 +124,19 @@ class PreferenceSteps:
             **found,
         }
 
-    def _move(self, policy: LLMPolicy, keyed: Mapping[Key, Completion], pull: Mapping[Key, float]) -> float:
+    def _move(
+        self, policy: LLMPolicy, reading: Reading, keyed: Mapping[Key, Completion], pull: Mapping[Key, float]
+    ) -> float:
         """Follow the gradient of the loss through each distinct completion of one policy, once."""
         optimizer = self.optimizers[id(policy)]
         optimizer.clear()
-        moving = [(pull[key], completion) for key, completion in keyed.items() if pull[key] != 0]
+        moving = [(pull[key], keyed[key]) for key in reading.sums if pull[key] != 0]
+        if moving and reading.graph is not None:
+            weights = reading.graph.new_tensor([pull[key] for key in reading.sums])
+            optimizer.backward((reading.graph * weights).sum())
+            return optimizer.step()
         for part in plan(moving, lambda item: item[1], self.config.microbatch_tokens) if moving else []:
-            now = policy.logprobs([completion for _, completion in part])
-            totals = torch.where(now.mask, now.logprobs, torch.zeros_like(now.logprobs)).sum(-1)
+            totals = _totals(policy, [completion for _, completion in part])
             optimizer.backward((totals * totals.new_tensor([weight for weight, _ in part])).sum())
         return optimizer.step() if moving else 0.0
 
@@ -140,22 +161,32 @@ class PreferenceSteps:
             for agent in self._learning(pair)
         )
 
-    def _log_probs(self, scorers: Mapping[str, LLMPolicy], keyed: Mapping[Key, Completion]) -> dict[Key, float]:
-        """Summed log-prob of each completion, under the policy or the reference of whoever wrote it."""
+    def _read(
+        self, scorers: Mapping[str, LLMPolicy], keyed: Mapping[Key, Completion], *, keep_graphs: bool
+    ) -> dict[int, Reading]:
+        """What the policies, or their references, say about completions; by `id` of the policy that wrote them."""
 
-        @torch.no_grad()
-        def score(policy: LLMPolicy, agents: tuple[str, ...]) -> dict[Key, float]:
-            found: dict[Key, float] = {}
+        def read(policy: LLMPolicy, agents: tuple[str, ...]) -> Reading:
             scorer = scorers[agents[0]]
             own = [(key, completion) for key, completion in keyed.items() if key[0] == id(policy)]
-            for part in plan(own, lambda item: item[1], self.config.microbatch_tokens) if own else []:
-                now = scorer.logprobs([completion for _, completion in part])
-                totals = torch.where(now.mask, now.logprobs, torch.zeros_like(now.logprobs)).sum(-1).tolist()
-                found.update(zip([key for key, _ in part], totals, strict=True))
-            return found
+            parts = plan(own, lambda item: item[1], self.config.microbatch_tokens) if own else []
+            # What fits one micro-batch is passed forward once: the step goes back through the same graph.
+            keeps = keep_graphs and len(parts) == 1
+            sums: dict[Key, float] = {}
+            for part in parts:
+                with torch.set_grad_enabled(keeps):
+                    totals = _totals(scorer, [completion for _, completion in part])
+                sums.update(zip([key for key, _ in part], totals.tolist(), strict=True))
+            return Reading(sums, totals if keeps else None)
 
-        results = run_each(self.policies, score, self.executor)
-        return {key: value for found in results for key, value in found.items()}
+        results = run_each(self.policies, read, self.executor)
+        return {id(policy): reading for (policy, _), reading in zip(self.policies, results, strict=True)}
+
+
+def _totals(policy: LLMPolicy, completions: Sequence[Completion]) -> torch.Tensor:
+    """Summed log-prob of each completion, (B,)."""
+    now = policy.logprobs(completions)
+    return torch.where(now.mask, now.logprobs, torch.zeros_like(now.logprobs)).sum(-1)
 
 
 def _check_finite(losses: torch.Tensor, pairs: Sequence[Pair]) -> None:

@@ -1,23 +1,27 @@
 """Train with the reference implementation (comlrl 1.4.3) on the length-ratio task and print one JSON line.
 
     OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive VENV/bin/python run_reference.py --model DIR --turns 1
+    OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive VENV/bin/python run_reference.py --model DIR --algorithm iac
 
 It runs in the virtual environment that ``setup_reference.sh`` makes and imports nothing of this project, so that both
 sides of a pair are measured in processes of their own. ``DIR`` is a folder with a causal language model and its
 tokenizer (see ``make_reference_models.py``); each of the two agents loads its own float32 copy of it. Evaluation, early
-termination and the tracker are off, and one thread computes. In two turns the tree is the aligned one: K joint actions
-at the root and K below each of them.
+termination and the tracker are off, and one thread computes. In two turns (MAGRPO) the tree is the aligned one: K joint
+actions at the root and K below each of them. ``builders.py`` holds the trainers and what is counted in each.
 
 Fields of the line:
     cpu_s, wall_s: seconds of process time and of wall time around ``train()`` alone.
     joint_actions: how many joint actions were scored.
     tokens_generated: sampled tokens up to and with the first end-of-sequence token, over both agents.
-    tokens_trained: tokens whose log-probability enters the reference's loss. It trains the padding that its sampler
-        stores after the end, and leaves out the last stored token of each sequence.
+    completions_trained, tokens_trained: completions that pass through the actors' forward with a gradient, one that is
+        passed through twice counted twice, and the tokens whose log-probability enters the loss.
+    optimizer_steps: steps of all optimizers, critics' included.
+    pairs: preference pairs learnt from (MADPO).
     peak_rss_mb: peak resident memory of the process, imports and loading included.
     reward_mean, quarters: mean reward of all joint actions, and of each quarter of them in scoring order.
     curve: the same in 20 equal slices (with ``--curve``).
     by_turn: mean, quarters and curve of each turn by itself (with two turns).
+    after: mean reward of fresh joint actions of the trained team, 16 a prompt (with ``--probe``).
 """
 
 from __future__ import annotations
@@ -26,7 +30,6 @@ import argparse
 import contextlib
 import itertools
 import json
-import math
 import os
 import platform
 import random
@@ -34,7 +37,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -47,118 +50,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 import torch
 import transformers
-from comlrl.trainers.reinforce import MAGRPOConfig, MAGRPOTrainer
+from builders import BUILDERS, NUM_AGENTS, UPDATE_SIZE, Meter, probe
 from datasets import Dataset
-from prompts import PROMPTS, next_prompt
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from prompts import PROMPTS
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 REFERENCE = "1.4.3"
-NUM_AGENTS = 2
-RATIO_RANGE = (2.0, 3.0)
 SLICES = 20
 QUARTERS = 4
-
-
-def length_ratio(first: str, second: str) -> float:
-    """Reward of two replies: 1 while the second is two to three times as long as the first, else less.
-
-    Args:
-        first: The first agent's reply.
-        second: The second agent's reply.
-
-    Returns:
-        A value in [0, 1]: exp(-d), where d is the ratio's distance from the range; 0 if the first reply is empty.
-    """
-    if not first:
-        return 0.0
-    ratio = len(second) / len(first)
-    low, high = RATIO_RANGE
-    return math.exp(-max(low - ratio, ratio - high, 0.0))
-
-
-class Meter:
-    """Counts what the reference samples, trains and scores while it runs."""
-
-    def __init__(self) -> None:
-        """Start with nothing counted."""
-        self.rewards: list[float] = []
-        self.tokens_generated = 0
-        self.tokens_trained = 0
-        self.generate_calls = 0
-
-    def reward(self, first: list[str], second: list[str]) -> list[float]:
-        """Score a batch of joint actions in the form the trainer calls, and keep the scores."""
-        scores = [length_ratio(one, other) for one, other in zip(first, second, strict=True)]
-        self.rewards.extend(scores)
-        return scores
-
-    def watch_model(self, model: PreTrainedModel, eos_id: int) -> None:
-        """Count the tokens of every ``generate`` call of ``model``."""
-        generate = model.generate
-
-        def counted(*args: Any, **kwargs: Any) -> Any:
-            output = generate(*args, **kwargs)
-            replies = output.sequences[:, kwargs["input_ids"].shape[1] :]
-            ended_before = (replies == eos_id).int().cumsum(dim=1) - (replies == eos_id).int()
-            self.tokens_generated += int((ended_before == 0).sum())
-            self.generate_calls += 1
-            return output
-
-        model.generate = counted
-
-    def watch_trainer(self, trainer: MAGRPOTrainer) -> None:
-        """Count the tokens that enter the loss of ``trainer``."""
-        compute_loss = trainer._compute_loss_with_gradients
-
-        def counted(agent: Any, completions_data: dict[str, Any], returns: Sequence[float]) -> Any:
-            stored = completions_data["completion_input_ids"][0][: len(returns)]
-            self.tokens_trained += sum(max(len(tokens) - 1, 0) for tokens in stored)
-            return compute_loss(agent, completions_data, returns)
-
-        trainer._compute_loss_with_gradients = counted
-
-
-def build_magrpo(
-    options: argparse.Namespace,
-    agents: list[PreTrainedModel],
-    tokenizer: PreTrainedTokenizerBase,
-    dataset: Dataset,
-    meter: Meter,
-) -> MAGRPOTrainer:
-    """Build the reference's MAGRPO trainer for one or two turns."""
-    config = MAGRPOConfig(
-        num_agents=NUM_AGENTS,
-        num_turns=options.turns,
-        num_generations=options.generations,
-        num_train_epochs=options.epochs,
-        rollout_buffer_size=options.buffer,
-        agent_learning_rate=options.lr,
-        max_new_tokens=options.max_new_tokens,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        external_prompt_passthrough=options.turns > 1,
-        early_termination_threshold=None,
-        eval_interval=0,
-    )
-
-    def transition(prompt: str, agent_completions: Sequence[str], **_: Any) -> list[str]:
-        return [next_prompt(prompt, completion) for completion in agent_completions]
-
-    trainer = MAGRPOTrainer(
-        agents=agents,
-        args=config,
-        reward_func=meter.reward,
-        train_dataset=dataset,
-        tokenizer=tokenizer,
-        external_transition=transition if options.turns > 1 else None,
-    )
-    trainer.verbose = False
-    meter.watch_trainer(trainer)
-    return trainer
-
-
-BUILDERS: dict[str, Callable[..., Any]] = {"magrpo": build_magrpo}
+PROBE_SAMPLES = 16
 
 
 def slice_means(values: Sequence[float], count: int, digits: int = 4) -> list[float]:
@@ -220,7 +120,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     trainer.train()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
 
-    settings = {key: value for key, value in vars(options).items() if key not in ("model", "curve")}
+    settings = {key: value for key, value in vars(options).items() if key not in ("model", "curve", "probe")}
     line = {
         "side": "reference",
         "model": os.path.basename(os.path.normpath(options.model)),
@@ -229,13 +129,19 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "wall_s": round(wall, 2),
         "joint_actions": len(meter.rewards),
         "tokens_generated": meter.tokens_generated,
+        "completions_trained": meter.completions_trained,
         "tokens_trained": meter.tokens_trained,
+        "optimizer_steps": meter.optimizer_steps,
         "generate_calls": meter.generate_calls,
         "peak_rss_mb": peak_rss_mb(),
         **summarize(meter.rewards, options.curve),
     }
+    if meter.pairs is not None:
+        line["pairs"] = meter.pairs
     if options.turns > 1:
         line["by_turn"] = [summarize(part, options.curve) for part in split_turns(meter.rewards, options.generations)]
+    if options.probe:
+        line["after"] = round(probe(options, agents, tokenizer, PROBE_SAMPLES), 4)
     return line
 
 
@@ -252,12 +158,18 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--top-p", type=float, default=0.6)
     parser.add_argument("--top-k", type=int, default=50, help="0 turns it off")
     parser.add_argument("--lr", type=float, default=5e-5)
-    parser.add_argument("--buffer", type=int, default=2, help="nodes an agent collects before it updates")
+    parser.add_argument("--buffer", type=int, help="what an agent collects before it updates (see UPDATE_SIZE)")
+    parser.add_argument("--pairs-per-item", type=int, default=8, help="preference pairs an item (MADPO)")
     parser.add_argument("--max-new-tokens", type=int, default=64)
     parser.add_argument("--min-new-tokens", type=int, default=0, help="the maximum again: all replies are that long")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--curve", action="store_true", help="add the reward curve in 20 slices")
+    parser.add_argument("--probe", action="store_true", help="add what the trained team earns")
     options = parser.parse_args()
+    if options.turns > 1 and options.algorithm != "magrpo":
+        parser.error(f"{options.algorithm} is measured in one turn")
+    if options.buffer is None:
+        options.buffer = UPDATE_SIZE[options.algorithm]
     if options.generations is None:
         options.generations = 8 if options.turns == 1 else 4
     return options

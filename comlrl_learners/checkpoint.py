@@ -1,29 +1,30 @@
 """Checkpoints between updates: weights, optimizers and counters, as safetensors and JSON.
 
 Nothing else has a state: every draw is a function of the seed and of what it is for, so a run that goes on from a
-checkpoint is the run that never stopped. Written beside its place and renamed, so that what is there is whole.
+checkpoint is the run that never stopped. Written beside its place and renamed, so that what is there is whole;
+`state.json` holds a sha256 of every file and of itself, so that what was changed since is not taken for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from comlrl_learners.errors import ConfigError
 from comlrl_learners.optimisation import WeightOptimizer
 
-FORMAT = 1
+FORMAT = 2
+MEMORY_FILE, STATE_FILE = "memory.json", "state.json"
 _NAME = re.compile(r"round-(\d{8})")
 
 
@@ -56,17 +57,30 @@ class Memory(Protocol):
 
 @dataclass(frozen=True)
 class Holdings:
-    """Everything of a run that learning changes, by name.
+    """Everything of a run that learning changes, by name; a name becomes that of a file.
 
     Attributes:
         modules: Models and value heads.
-        optimizers: Their optimizers.
+        optimizers: Their optimizers; every weight of theirs is one of `modules`.
         memory: What else is remembered between rounds, or None.
     """
 
     modules: Mapping[str, nn.Module]
     optimizers: Mapping[str, WeightOptimizer]
     memory: Memory | None = None
+
+    @property
+    def files(self) -> set[str]:
+        """The files of a checkpoint, without its `state.json`."""
+        names = {module_file(name) for name in self.modules} | {optimizer_file(name) for name in self.optimizers}
+        return names if self.memory is None else names | {MEMORY_FILE}
+
+    def trained(self) -> dict[str, list[str]]:
+        """By optimizer, the names of the weights that it moves, in its order."""
+        names = {
+            id(p): f"{module}:{name}" for module, one in self.modules.items() for name, p in one.named_parameters()
+        }
+        return {name: [names[id(p)] for p in one.parameters] for name, one in self.optimizers.items()}
 
 
 def write_checkpoint(
@@ -87,13 +101,20 @@ def write_checkpoint(
     partial.mkdir(parents=True)
     try:
         for name, module in holdings.modules.items():
-            save_file(_tensors(module), partial / f"{name}.safetensors")
+            save_file(module_tensors(module), partial / module_file(name))
         for name, optimizer in holdings.optimizers.items():
-            save_file(optimizer_tensors(optimizer), partial / f"{name}.optimizer.safetensors")
+            save_file(optimizer_tensors(optimizer), partial / optimizer_file(name))
         if holdings.memory is not None:
-            (partial / "memory.json").write_text(json.dumps(holdings.memory.remembered()), encoding="utf-8")
-        state = {"format": FORMAT, "counters": vars(counters), "facts": dict(facts)}
-        (partial / "state.json").write_text(json.dumps(state, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            (partial / MEMORY_FILE).write_text(json.dumps(holdings.memory.remembered()), encoding="utf-8")
+        state = {
+            "format": FORMAT,
+            "counters": vars(counters),
+            "facts": dict(facts),
+            "trained": holdings.trained(),
+            "files": {name: file_digest(partial / name) for name in sorted(holdings.files)},
+        }
+        text = json.dumps({**state, "sha256": state_digest(state)}, indent=1, sort_keys=True)
+        (partial / STATE_FILE).write_text(text + "\n", encoding="utf-8")
         _sync(partial)
         if place.exists():
             shutil.rmtree(place)
@@ -118,42 +139,6 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda entry: entry.name)
 
 
-def read_checkpoint(place: Path, holdings: Holdings, facts: Mapping[str, Any]) -> Counters:
-    """Load a checkpoint into models and optimizers; nothing is changed unless everything fits.
-
-    Raises:
-        ConfigError: It is damaged, or of another run: the message names what differs.
-    """
-    try:
-        state = json.loads((place / "state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise _unreadable(place, error) from error
-    if state["format"] != FORMAT:
-        raise ConfigError(f"The checkpoint {str(place)!r} has format {state['format']}; this version reads {FORMAT}.")
-    if changed := list(_differences(state["facts"], facts)):
-        raise ConfigError(
-            f"The checkpoint {str(place)!r} is of another run: {'; '.join(changed)}. Use what that run was started "
-            "with, or start a new one."
-        )
-    try:
-        modules = {name: load_file(place / f"{name}.safetensors") for name in holdings.modules}
-        moments = {name: load_file(place / f"{name}.optimizer.safetensors") for name in holdings.optimizers}
-        memory = None if holdings.memory is None else json.loads((place / "memory.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, SafetensorError) as error:
-        raise _unreadable(place, error) from error
-    for name, module in holdings.modules.items():
-        _check_shapes(place / name, _tensors(module), modules[name])
-    for name, module in holdings.modules.items():
-        with torch.no_grad():
-            for key, tensor in _tensors(module).items():
-                tensor.copy_(modules[name][key])
-    for name, optimizer in holdings.optimizers.items():
-        load_optimizer(optimizer, moments[name])
-    if holdings.memory is not None:
-        holdings.memory.remember(memory)
-    return Counters(**state["counters"])
-
-
 def optimizer_tensors(optimizer: WeightOptimizer) -> dict[str, Tensor]:
     """AdamW's moments, step counts and precise copies, by parameter number."""
     found: dict[str, Tensor] = {}
@@ -165,7 +150,7 @@ def optimizer_tensors(optimizer: WeightOptimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer(optimizer: WeightOptimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Put back what `optimizer_tensors` gave; the optimizer moves as many weights of the same shapes."""
     optimizer.adam.state.clear()
     for key, tensor in tensors.items():
         number, _, name = key.partition(".")
@@ -178,13 +163,37 @@ def load_optimizer(optimizer: WeightOptimizer, tensors: Mapping[str, Tensor]) ->
         optimizer.adam.state[master][name] = value
 
 
-def _unreadable(place: Path, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"The checkpoint {str(place)!r} cannot be read ({error}). Remove it to resume from an older one."
-    )
+def module_file(name: str) -> str:
+    """File of a model or value head."""
+    return f"{name}.weights.safetensors"
 
 
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
+def optimizer_file(name: str) -> str:
+    """File of an optimizer."""
+    # No name of a module makes the same file: its own ends otherwise.
+    return f"{name}.optimizer.safetensors"
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a file."""
+    hasher = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(2**20):
+            hasher.update(part)
+    return hasher.hexdigest()
+
+
+def as_json(value: Any) -> Any:
+    """The value as it is after it was written and read."""
+    return json.loads(json.dumps(value))
+
+
+def state_digest(state: Mapping[str, Any]) -> str:
+    """sha256 of the parts of `state.json`."""
+    return hashlib.sha256(json.dumps(as_json(state), sort_keys=True).encode()).hexdigest()
+
+
+def module_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers that are saved, tied ones once."""
     seen: set[int] = set()
     found: dict[str, Tensor] = {}
@@ -193,26 +202,6 @@ def _tensors(module: nn.Module) -> dict[str, Tensor]:
             seen.add(id(tensor))
             found[name] = tensor.detach()
     return found
-
-
-def _check_shapes(what: Path, here: Mapping[str, Tensor], there: Mapping[str, Tensor]) -> None:
-    if here.keys() != there.keys():
-        odd = sorted(here.keys() ^ there.keys())[:3]
-        raise ConfigError(f"{str(what)!r} is of another architecture: it differs in {', '.join(odd)}…")
-    for name, tensor in here.items():
-        if tensor.shape != there[name].shape or tensor.dtype != there[name].dtype:
-            raise ConfigError(
-                f"{str(what)!r} is of another size or kind: {name} is {tuple(there[name].shape)} {there[name].dtype} "
-                f"there, {tuple(tensor.shape)} {tensor.dtype} here."
-            )
-
-
-def _differences(there: Any, here: Any, path: str = "") -> Iterator[str]:
-    if isinstance(there, dict) and isinstance(here, Mapping):
-        for key in dict.fromkeys([*there, *here]):
-            yield from _differences(there.get(key), here.get(key), f"{path}.{key}" if path else str(key))
-    elif there != here:
-        yield f"{path} was {there!r} and is {here!r}"
 
 
 def _sync(folder: Path) -> None:

@@ -29,7 +29,7 @@ USAGE = """usage: comlrl-train ALGO --env ID|package.module:factory [--env.KEY V
                     [--config run.yaml] [--seeds 0,1,2] [--KEY VALUE ...]
        comlrl-train ALGO --resume runs/NAME [--KEY VALUE ...]
 
-ALGO is one of {algorithms}. `comlrl-train ALGO --help` lists every setting with its default.
+ALGO is one of {algorithms}, or package.module:Trainer. `comlrl-train ALGO --help` lists every setting with its default.
 """
 
 
@@ -46,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ComlrlError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
+    except OSError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -58,17 +61,14 @@ def _claim_one_thread_per_policy() -> None:
 
 
 def _train(algorithm: str, arguments: list[str]) -> int:
-    if algorithm not in ALGORITHMS:
-        raise OptionError(
-            f"There is no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}.{closest(algorithm, ALGORITHMS)}"
-        )
-    trainer_class = _trainer_class(ALGORITHMS[algorithm])
-    resume, arguments = _take_resume(arguments)
+    trainer_class = _named_trainer(algorithm)
+    resume, arguments = _take_resume(algorithm, arguments)
     env_options, rest = split_env_options(arguments)
-    settings = _parse(trainer_class.config_class, algorithm, rest)
+    settings = _parse(trainer_class.config_class, algorithm, trainer_class.name, rest)
     env_options = {**(settings.pop("env_options") or {}), **env_options}
     seeds = _seeds(settings.pop("seeds"))
     policies = settings.pop("policies")
+    others = {name: _one_or_all(settings.pop(name)) for name in ("critics", "references") if settings[name]}
     env_name = settings.pop("env")
     env = _env_factory(env_name, env_options)
     # A factory's environment is called by its class, which would not open it again from config.yaml.
@@ -77,14 +77,34 @@ def _train(algorithm: str, arguments: list[str]) -> int:
     for seed in seeds or [settings["config"].seed]:
         config = settings["config"]
         config.seed = seed
-        trainer = trainer_class(env=env(), policies=policies if len(policies) > 1 else policies[0], config=config)
-        trainer.describe(**described, env_options=env_options, policies=policies)
+        trainer = trainer_class(env=env(), policies=_one_or_all(policies), config=config, **others)
+        named = {name: [given] if isinstance(given, str) else given for name, given in others.items()}
+        trainer.describe(**described, env_options=env_options, policies=policies, **named)
         result = trainer.train(resume)
         _report(seed, result)
         if result.interrupted:
             interrupted = True
             break
     return 130 if interrupted else 0
+
+
+def _one_or_all(names: list[str]) -> str | list[str]:
+    return names if len(names) > 1 else names[0]
+
+
+def _named_trainer(algorithm: str) -> Any:
+    """The trainer of this name, or the class `package.module:Trainer` of someone's own."""
+    if ":" in algorithm:
+        found = _named_object("ALGO", algorithm)
+        if not (isinstance(found, type) and {"name", "config_class"} <= set(dir(found))):
+            raise OptionError(f"{algorithm} is no trainer. Name a subclass of comlrl_learners.trainer.Trainer.")
+        return found
+    if algorithm not in ALGORITHMS:
+        raise OptionError(
+            f"There is no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}, and package.module:Trainer for "
+            f"one of your own.{closest(algorithm, ALGORITHMS)}"
+        )
+    return _trainer_class(ALGORITHMS[algorithm])
 
 
 def _trainer_class(name: str) -> Any:
@@ -101,7 +121,7 @@ def _trainer_class(name: str) -> Any:
         raise MissingExtraError("learners", "Training") from error
 
 
-def _take_resume(arguments: list[str]) -> tuple[str | None, list[str]]:
+def _take_resume(algorithm: str, arguments: list[str]) -> tuple[str | None, list[str]]:
     """Take `--resume RUN` out of the command line; the run's own `config.yaml` comes before what else is said."""
     for place, word in enumerate(arguments):
         name, equals, run = word.partition("=")
@@ -110,12 +130,28 @@ def _take_resume(arguments: list[str]) -> tuple[str | None, list[str]]:
         run = run if equals else "".join(arguments[place + 1 : place + 2])
         if not (Path(run) / "config.yaml").is_file():
             raise OptionError(f"--resume {run} is no run folder: it holds no config.yaml. Give runs/NAME.")
+        _refuse_another_algorithm(algorithm, run)
         rest = arguments[:place] + arguments[place + (1 if equals else 2) :]
         return run, ["--config", str(Path(run) / "config.yaml"), *rest]
     return None, arguments
 
 
-def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict[str, Any]:
+def _refuse_another_algorithm(algorithm: str, run: str) -> None:
+    """Say first that a run is another algorithm's: its settings would be said to be unknown one by one."""
+    yaml = importlib.import_module("yaml")
+    try:
+        settings = yaml.safe_load((Path(run) / "config.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return  # Whoever parses it next says what is wrong with it.
+    named = settings.get("algorithm") if isinstance(settings, dict) else None
+    if named in ALGORITHMS and algorithm in ALGORITHMS and named != algorithm:
+        raise OptionError(
+            f"The run {run} is a run of {named}, and the command says {algorithm}. Go on with it: comlrl-train {named} "
+            f"--resume {run}."
+        )
+
+
+def _parse(config_class: type, algorithm: str, name: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Read the remaining options and the YAML file into the configuration dataclass."""
     jsonargparse = importlib.import_module("jsonargparse")
     jsonargparse.set_parsing_settings(docstring_parse_attribute_docstrings=True)
@@ -125,6 +161,8 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
     parser.add_argument("--env", type=str, required=True, help="Environment id, or package.module:factory.")
     parser.add_argument("--env_options", type=dict | None, default=None, help="In YAML: what --env.KEY sets.")
     parser.add_argument("--policies", type=str, required=True, nargs="+", help="One model, or one per agent.")
+    parser.add_argument("--critics", type=str, nargs="*", default=[], help="Models of critics: one, or one per agent.")
+    parser.add_argument("--references", type=str, nargs="*", default=[], help="Policies of the KL term, likewise.")
     parser.add_argument("--seeds", type=list[int] | str | None, default=None, help="Train once per seed: 0,1,2.")
     names = parser.add_class_arguments(config_class, as_group=False)
     parser.set_defaults({"progress": True})
@@ -134,12 +172,12 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
         if option.startswith("--") and option not in known:
             raise OptionError(f"There is no option {option}.{closest(option, known)}")
     try:
-        parsed = parser.parse_args(_listed(arguments, "--trackers"))
+        parsed = parser.parse_args(_listed(_listed(arguments, "--trackers"), "--frozen"))
     except jsonargparse.ArgumentError as error:
         if "item assignment" in str(error):  # the parser's word for a text where it expects a list
             raise OptionError("policies is a text in the file. Write a list: policies: [tiny].") from error
         raise OptionError(_in_own_words(str(error), known)) from error
-    if parsed.algorithm not in (None, algorithm):
+    if parsed.algorithm not in (None, algorithm, name):
         raise OptionError(f"The configuration is for {parsed.algorithm!r}, and the command says {algorithm!r}.")
     made = parser.instantiate(parsed)
     config = config_class(**{name: made[name] for name in names})
@@ -148,6 +186,8 @@ def _parse(config_class: type, algorithm: str, arguments: Sequence[str]) -> dict
         "env": made.env,
         "env_options": made.env_options,
         "policies": list(made.policies),
+        "critics": list(made.critics),
+        "references": list(made.references),
         "seeds": made.seeds,
     }
 
@@ -206,21 +246,28 @@ def _env_factory(name: str, options: dict[str, Any]) -> Callable[[], Any]:
         from comlrl_envs import make
 
         return lambda: make(name, **options)
-    module_name, _, attribute = name.partition(":")
-    if not (module_name and attribute):
-        raise OptionError(f"--env {name} names no function. Write it as package.module:factory.")
-    sys.path.insert(0, os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise OptionError(f"--env {name}: the module {module_name!r} cannot be imported ({error}).") from error
-    if attribute not in vars(module):
-        raise OptionError(f"--env {name}: {module_name} has no {attribute!r}.{closest(attribute, vars(module))}")
-    factory = vars(module)[attribute]
+    factory = _named_object("--env", name)
     if not callable(factory):
         raise OptionError(f"--env {name} is a {type(factory).__name__}. Name a function or class that makes it.")
     _check_factory_options(name, factory, options)
     return lambda: factory(**options)
+
+
+def _named_object(option: str, name: str) -> Any:
+    """What `package.module:attribute` names; modules in the current folder are found too."""
+    module_name, _, attribute = name.partition(":")
+    if not (module_name and attribute):
+        raise OptionError(f"{option} {name} names nothing. Write it as package.module:name.")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise OptionError(f"{option} {name}: the module {module_name!r} cannot be imported ({error}).") from error
+    try:
+        return getattr(module, attribute)  # a module may load its names when they are asked for
+    except AttributeError as error:
+        near = closest(attribute, dir(module))
+        raise OptionError(f"{option} {name}: {module_name} has no {attribute!r}.{near}") from error
 
 
 def _check_factory_options(name: str, factory: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -238,9 +285,11 @@ def _check_factory_options(name: str, factory: Callable[..., Any], options: dict
 
 def _report(seed: int, result: Any) -> None:
     curve = result.curve()
-    told = f"seed {seed}: {result.env_steps} joint actions"
-    if curve:
+    told = f"seed {seed}: {'interrupted after ' if result.interrupted else ''}{result.env_steps} joint actions"
+    if curve and not result.interrupted:
         told += f", held-out reward {curve[0][1]:.3f} -> {curve[-1][1]:.3f}"
     if result.folder is not None:
         told += f", {result.folder}"
+        if result.interrupted:
+            told += f"; --resume {result.folder} goes on"
     sys.stdout.write(told + "\n")

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from comlrl_envs.errors import closest
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.loading import Dtype
-from comlrl_learners.placement import Devices
+from comlrl_learners.placement import Devices, check_devices
 from comlrl_learners.rollout import JointMode
 from comlrl_learners.sampling import SamplingParams
 
@@ -151,7 +151,10 @@ class TrainerConfig:
             )
         if self.eval_temperature is not None and self.eval_temperature < 0:
             raise ConfigError(f"eval_temperature={self.eval_temperature} must be 0 (greedy) or more, or None.")
-        if self.run_name is not None and Path(self.run_name).name != self.run_name:
+        for name in ("warmup_steps", "transcripts_every"):
+            if vars(self)[name] < 0:
+                raise ConfigError(f"{name}={vars(self)[name]} must be 0 or more.")
+        if self.run_name is not None and (Path(self.run_name).name != self.run_name or not self.run_name.strip(".")):
             raise ConfigError(f"run_name={self.run_name!r} must be the name of one folder, inside output_dir.")
         if self.checkpoint_every and self.output_dir is None:
             raise ConfigError(
@@ -210,13 +213,35 @@ class TrainerConfig:
             given = vars(self)[name]
             if given is None and type(None) in get_args(hint):
                 continue
+            if get_origin(hint) is tuple and not isinstance(given, (tuple, list)):
+                raise ConfigError(f"{name}={given!r} is no list of values. Write {name}=({given!r},).")
             words = _words(hint)
             for value in given if words and isinstance(given, (tuple, list)) else [given]:
                 if words and value not in words:
                     raise ConfigError(f"{name}={value!r} is none of {', '.join(words)}.{closest(value, words)}")
             check_number(name, hint, given)
+        self._check_containers()
         if not isinstance(self.sampling, SamplingParams):
             raise ConfigError(f"sampling={self.sampling!r} is a {type(self.sampling).__name__}. Give a SamplingParams.")
+
+    def _check_containers(self) -> None:
+        """Hold tuples, mappings and paths to what they are made of."""
+        if len(self.adam_betas) != 2:
+            raise ConfigError(f"adam_betas={self.adam_betas!r} must be two numbers.")
+        for beta in self.adam_betas:
+            check_number("adam_betas", float, beta)
+        if not all(isinstance(agent, str) for agent in self.frozen):
+            raise ConfigError(f"frozen={self.frozen!r} must be names of agents.")
+        if self.learning_rates is not None:
+            if not isinstance(self.learning_rates, dict):
+                raise ConfigError(f"learning_rates={self.learning_rates!r} must be a dict: {{agent: rate}}.")
+            for agent, rate in self.learning_rates.items():
+                check_number(f"learning_rates[{agent!r}]", float, rate)
+        for name in ("devices", "reference_devices", "critic_devices"):
+            check_devices(name, vars(self).get(name))
+        for name in ("output_dir", "run_name", "wandb_project"):
+            if not isinstance(vars(self)[name], (str, type(None))):
+                raise ConfigError(f"{name}={vars(self)[name]!r} must be a text.")
 
 
 def check_number(name: str, hint: Any, value: Any) -> None:

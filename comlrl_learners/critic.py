@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -111,6 +112,10 @@ def head_for(policy: LLMPolicy, hidden: int | None, seed: int) -> ValueHead:
     if saved is not None and saved.is_file():
         try:
             head.load_state_dict(load_file(saved))
+        except SafetensorError as error:
+            raise PolicyError(
+                f"The value head {str(saved)!r} cannot be read ({error}). Load another folder."
+            ) from error
         except RuntimeError as error:
             raise ConfigError(
                 f"The value head {str(saved)!r} has another shape: set value_head_hidden as then."
@@ -143,13 +148,19 @@ def critics_on_actors(team: Mapping[str, LLMPolicy], hidden: int | None, seed: i
 
 
 def build_critics(
-    sources: CriticSources | None, team: Mapping[str, LLMPolicy], config: CriticSettings, *, shared: bool
+    sources: CriticSources | None,
+    team: Mapping[str, LLMPolicy],
+    config: CriticSettings,
+    *,
+    shared: bool,
+    partners: Iterable[LLMPolicy] = (),
 ) -> dict[str, Critic]:
     """Critics with models of their own.
 
     Args:
         sources: Like `policies=`: names, folders, hub ids or loaded policies; None copies each actor's start.
         team: The actors.
+        partners: Policies of agents that do not learn.
         config: Seed, head, dtype and devices of what is loaded.
         shared: One critic for all agents: `sources` then is a single entry.
 
@@ -168,18 +179,38 @@ def build_critics(
             policy.model.requires_grad_(True)
     else:
         saved = saved_team(sources, "critics")
-        sources = sources if saved is None else {agent: saved[agent] for agent in owners}
+        sources = sources if saved is None else _saved_critics(saved, owners)
         named = {agent: device or str(team[agent].backbone.device) for agent, device in named.items()}
     loading = Loading(team[owners[0]].sampling, config.dtype, named, config.gradient_checkpointing)
     models = build_team(sources, owners, loading)
     for agent, policy in models.items():
-        if any(policy.model is actor.model for actor in team.values()):
+        policy.read_only()
+        if any(policy.model is actor.model for actor in (*team.values(), *partners)):
             raise PolicyError(f"The critic of {agent} is one of the team's own models. Load a copy, or leave it out.")
     built: dict[str, Critic] = {}
     for policy, served in distinct_policies(models):
         head = head_for(policy, config.value_head_hidden, derive("critic", config.seed, served[0]))
         built.update(dict.fromkeys(served, Critic(policy, head)))
     return {agent: built[owners[0] if shared else agent] for agent in agents}
+
+
+def run_critics(policies: PolicySources, owners: Sequence[str], *, shared: bool) -> PolicySources | None:
+    """The run that a team comes from, if it holds critics of these agents, or one for all of them; else None."""
+    saved = saved_team(policies, "critics")
+    fits = saved is not None and set(saved) >= set(owners) and (not shared or len(set(saved.values())) == 1)
+    return policies if fits else None
+
+
+def _saved_critics(saved: Mapping[str, Path], owners: Sequence[str]) -> dict[str, Path]:
+    """The folders of a run's critics, each with its head."""
+    if not set(saved) >= set(owners):
+        raise ConfigError(
+            f"The run holds critics of {list(saved)}, and {list(owners)} are to have one. Leave critics out."
+        )
+    for agent in owners:
+        if not (saved[agent] / HEAD_FILE).is_file():
+            raise PolicyError(f"The critic in {str(saved[agent])!r} has lost its {HEAD_FILE}. Leave critics out.")
+    return {agent: saved[agent] for agent in owners}
 
 
 def in_microbatches(prompts: Iterable[Prompt], token_budget: int) -> list[list[Prompt]]:

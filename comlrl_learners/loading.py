@@ -118,6 +118,14 @@ def load_tokenizer(path: str) -> Any:
 
 def _missing(path: str, what: str) -> PolicyError:
     kind = "folder" if Path(path).is_dir() else "model id"
+    if (Path(path) / "checkpoints" / "final").is_dir():
+        inside = sorted(place.parent.name for place in (Path(path) / "checkpoints" / "final").glob("*/config.json"))
+        return PolicyError(
+            f"{path!r} is a run, which holds a policy for each of {', '.join(inside)}. Give one of them: "
+            f"{path}/checkpoints/final/{inside[0] if inside else 'AGENT'}."
+        )
+    if kind == "model id" and Path(path).parts[:1] == ("runs",):
+        return PolicyError(f"There is no run {path!r}. Give the folder of a run, or of a model.")
     remedy = (
         f"Save one beside the model: AutoTokenizer.from_pretrained(BASE_MODEL).save_pretrained({path!r})."
         if what == "tokenizer" and kind == "folder"

@@ -52,6 +52,7 @@ class WeightOptimizer:
         *,
         rate: float | None = None,
         head_rate: float | None = None,
+        role: str = "policy",
     ) -> None:
         """Take the trainable weights.
 
@@ -62,6 +63,7 @@ class WeightOptimizer:
             head: A value head that is trained with it.
             rate: Peak learning rate; None takes the configuration's.
             head_rate: That of the head; None takes the same.
+            role: What the model is, for messages.
 
         Raises:
             PolicyError: Nothing is trainable, or weights are float16, whose gradients vanish.
@@ -70,8 +72,9 @@ class WeightOptimizer:
         trunk = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
         if not trunk:
             raise PolicyError(
-                f"The policy of {', '.join(agents)} has no weight that requires a gradient, so nothing would be "
-                "learnt. Call `policy.model.requires_grad_(True)`, or name the agent in frozen=."
+                f"The {role} of {', '.join(agents)} has no weight that requires a gradient, so nothing would be "
+                f"learnt. Call `{role}.model.requires_grad_(True)`"
+                + (", or name the agent in frozen=." if role == "policy" else ", or leave critics= out.")
             )
         peak = config.rate_of(agents) if rate is None else rate
         groups = [(trunk, peak)]

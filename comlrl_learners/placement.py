@@ -12,6 +12,21 @@ Devices: TypeAlias = "dict[str, str] | tuple[str, ...] | str | None"
 """One device for all, one per agent in order, or some by agent; None leaves the choice."""
 
 
+def check_devices(setting: str, given: object) -> None:
+    """Hold a setting to the forms of `Devices`.
+
+    Raises:
+        ConfigError: It is none of them.
+    """
+    names = given.values() if isinstance(given, dict) else given if isinstance(given, (tuple, list)) else [given]
+    for name in names:
+        if not isinstance(name, (str, type(None))):
+            raise ConfigError(
+                f"{setting}={given!r}: {name!r} is no device. Give names such as 'cpu' or 'cuda:0': one, one per "
+                "agent, or a dict by agent."
+            )
+
+
 def place(devices: Devices | Sequence[str], agents: Sequence[str], setting: str) -> dict[str, str | None]:
     """The device of each agent, None where none was named.
 

@@ -111,6 +111,10 @@ class LLMPolicy:
         if self._fills_context:
             self.max_prompt_tokens = self._room()
 
+    def read_only(self) -> None:
+        """Leave the whole context to prompts: this policy never writes."""
+        self.sample_from(dataclasses.replace(self.sampling, max_new_tokens=1, min_new_tokens=0))
+
     @classmethod
     def load(
         cls,

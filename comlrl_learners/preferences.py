@@ -1,19 +1,19 @@
-"""Preference pairs of joint replies: how they are chosen, drawn again in later rounds, and written as JSON."""
+"""Preference pairs of joint replies: how they are made, chosen, drawn again in later rounds, and remembered."""
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from comlrl_learners.errors import ConfigError
-from comlrl_learners.policy import LLMPolicy
+from comlrl_envs.seeding import rng
+from comlrl_learners.config import TrainerConfig
+from comlrl_learners.returns import edge_returns
+from comlrl_learners.rollout import Node
 from comlrl_learners.samples import Completion, Prompt
 
 PairSelection = Literal["reward_gap", "random", "all"]
@@ -67,6 +67,55 @@ def select_pairs(
     return found[:limit]
 
 
+def node_returns(nodes: Sequence[Node], config: TrainerConfig) -> dict[int, list[float]]:
+    """By `id(node)`, the return of each joint action; parents come before children in `nodes`."""
+    found: dict[int, list[float]] = {}
+    for node in reversed(nodes):
+        rewards = [config.reward_scale * edge.reward + config.reward_shift for edge in node.edges]
+        below = [None if e.child is None else float(np.mean(found[id(e.child)])) for e in node.edges]
+        found[id(node)] = edge_returns(rewards, below, config.discount)
+    return found
+
+
+def pairs_at(
+    node: Node,
+    returns: Sequence[float],
+    how: PairSelection,
+    limit: int | None,
+    learning: Container[str],
+    seed: int,
+) -> list[Pair]:
+    """The pairs made of the candidates of one point of an episode.
+
+    Args:
+        node: The point.
+        returns: One per candidate.
+        how: See `select_pairs`.
+        limit: Most pairs, or None.
+        learning: The agents that learn. Candidates that are the same tokens to all of them make no pair: its margin
+            would be 0 whatever is learnt.
+        seed: The run's seed.
+    """
+    draws = rng(seed, "pair selection", node.visit.number, node.visit.task.id, *node.branch)
+    found = (_pair(node, returns, *places) for places in select_pairs(returns, how, None, draws))
+    return list(itertools.islice((pair for pair in found if _teaches(pair, learning)), limit))
+
+
+def _pair(node: Node, returns: Sequence[float], better: int, worse: int) -> Pair:
+    chosen, rejected = (
+        {agent: node.completions[agent][k] for agent, k in zip(node.acting, node.edges[place].index, strict=True)}
+        for place in (better, worse)
+    )
+    prompts = {agent: node.prompts[agent] for agent in node.acting}
+    mean = math.fsum(returns) / len(returns)
+    place = (node.visit.task.id, node.episode.turn)
+    return Pair(*place, prompts, chosen, rejected, returns[better], returns[worse], mean)
+
+
+def _teaches(pair: Pair, learning: Container[str]) -> bool:
+    return any(pair.chosen[agent].ids != pair.rejected[agent].ids for agent in pair.chosen if agent in learning)
+
+
 def replay_shares(ages: Sequence[int], how: Replay, k: int, decay: float) -> list[float]:
     """Share of the training pairs that each earlier round gives, summing to 1.
 
@@ -103,74 +152,6 @@ def draw_pairs(
     return chosen
 
 
-def to_record(pair: Pair) -> dict[str, Any]:
-    """A pair in the form that CoMLRL writes, with the agents' names, task, turn and token ids besides."""
-    agents = list(pair.chosen)
-    return {
-        "prompts": [pair.prompts[agent] for agent in agents],
-        "winner_completions": [pair.chosen[agent].text for agent in agents],
-        "loser_completions": [pair.rejected[agent].text for agent in agents],
-        "winner_reward": pair.chosen_return,
-        "loser_reward": pair.rejected_return,
-        "candidate_reward_mean": pair.group_mean,
-        "agents": agents,
-        "task": pair.task_id,
-        "turn": pair.turn,
-    }
-
-
-def read_pairs(path: str | os.PathLike[str], team: Mapping[str, LLMPolicy]) -> list[Pair]:
-    """Read pairs that this project or CoMLRL wrote, or people did; texts are tokenised, an end token appended.
-
-    Args:
-        path: JSON: a list of records, or an object with `pairs`.
-        team: Gives tokenizers, and the agents of records that name none.
-
-    Raises:
-        ConfigError: The file or a record cannot be used; the message names it.
-    """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"pairs_file={os.fspath(path)!r} cannot be read ({error}). Give a JSON file of pairs."
-        ) from error
-    records = data.get("pairs") if isinstance(data, dict) else data
-    if not isinstance(records, list) or not records:
-        raise ConfigError(f"pairs_file={os.fspath(path)!r} holds no list of pairs.")
-    return [_from_record(record, number, team) for number, record in enumerate(records)]
-
-
-def _from_record(record: Any, number: int, team: Mapping[str, LLMPolicy]) -> Pair:
-    needed = ("prompts", "winner_completions", "loser_completions")
-    agents = list(record.get("agents", team)) if isinstance(record, dict) else []
-    for name in needed:
-        texts = record.get(name) if isinstance(record, dict) else None
-        if not isinstance(texts, list) or len(texts) != len(agents) or not all(isinstance(t, str) for t in texts):
-            raise ConfigError(f"Pair {number} needs {name!r}: a list of {len(agents)} texts, one for each of {agents}.")
-    if strangers := [agent for agent in agents if agent not in team]:
-        raise ConfigError(f"Pair {number} names the agents {strangers}, and the team is {list(team)}.")
-    prompts, chosen, rejected = (dict(zip(agents, record[name], strict=True)) for name in needed)
-    encoded = {agent: team[agent].encode(prompts[agent]) for agent in agents}
-    return Pair(
-        str(record.get("task", number)),
-        int(record.get("turn", 0)),
-        prompts,
-        {agent: _written(team[agent], encoded[agent], text) for agent, text in chosen.items()},
-        {agent: _written(team[agent], encoded[agent], text) for agent, text in rejected.items()},
-        float(record.get("winner_reward", 1.0)),
-        float(record.get("loser_reward", 0.0)),
-        float(record.get("candidate_reward_mean", 0.5)),
-    )
-
-
-def _written(policy: LLMPolicy, prompt: Prompt, text: str) -> Completion:
-    """A text as if the policy had written it, without log-probs of its own."""
-    ids = policy.tokenizer(text, add_special_tokens=False)["input_ids"][: policy.sampling.max_new_tokens - 1]
-    ended = (*ids, policy.backbone.eos_ids[0])
-    return Completion(prompt, ended, (math.nan,) * len(ended), text, True)
-
-
 def histogram(values: Sequence[float]) -> dict[str, Any]:
     """How a round's returns lie: count, mean, extremes, quantiles, and counts in equal bins.
 
@@ -205,12 +186,13 @@ def bin_width(low: float, high: float) -> float:
 
 
 def to_json(pair: Pair) -> dict[str, Any]:
-    """A pair with its token ids, to be read back without loss."""
+    """A pair as JSON values with all its token ids, to be remembered without loss."""
     halves = {
         name: {agent: [list(c.prompt.ids), list(c.ids), c.text, c.finished] for agent, c in half.items()}
         for name, half in (("chosen", pair.chosen), ("rejected", pair.rejected))
     }
-    return {**to_record(pair), **halves}
+    returns = [pair.chosen_return, pair.rejected_return, pair.group_mean]
+    return {"task": pair.task_id, "turn": pair.turn, "prompts": dict(pair.prompts), "returns": returns, **halves}
 
 
 def from_json(data: Mapping[str, Any]) -> Pair:
@@ -222,13 +204,4 @@ def from_json(data: Mapping[str, Any]) -> Pair:
         }
         for name in ("chosen", "rejected")
     )
-    return Pair(
-        data["task"],
-        data["turn"],
-        dict(zip(data["agents"], data["prompts"], strict=True)),
-        chosen,
-        rejected,
-        data["winner_reward"],
-        data["loser_reward"],
-        data["candidate_reward_mean"],
-    )
+    return Pair(data["task"], data["turn"], data["prompts"], chosen, rejected, *data["returns"])

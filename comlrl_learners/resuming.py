@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from comlrl_envs import TextGame
 from comlrl_envs.evaluation.settings import digest
 from comlrl_envs.tasks import Task
 from comlrl_learners.checkpoint import checkpoints
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Playground
+from comlrl_learners.identity import described, described_team
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.tracking import plain
 
@@ -30,8 +32,8 @@ def run_facts(
     algorithm: str,
     config: TrainerConfig,
     playground: Playground,
+    team: Mapping[str, LLMPolicy],
     references: Mapping[str, LLMPolicy] | None,
-    partners: Mapping[str, LLMPolicy],
     horizon: int,
 ) -> dict[str, Any]:
     """What a checkpoint compares before it is loaded, as JSON values.
@@ -40,20 +42,46 @@ def run_facts(
         algorithm: Its name.
         config: The settings.
         playground: Game and tasks.
+        team: All policies, those of frozen partners included.
         references: Policies of the KL term.
-        partners: Agents that do not learn.
         horizon: Rounds until the schedule ends.
     """
     settings = {k: v for k, v in plain(dataclasses.asdict(config)).items() if k not in FREE}
+    partners = {agent: team[agent] for agent in config.frozen}
     return {
         "algorithm": algorithm,
         "settings": settings,
-        "env": {"id": playground.name, "options": plain(playground.options), "agents": list(playground.game.agents)},
+        "env": _environment(playground),
         "tasks": digest(_task(playground.tasks[i]) for i in range(len(playground.tasks))),
         "schedule_horizon": None if config.schedule == "constant" else config.schedule_steps or horizon,
-        "references": None if references is None else [p.weight_digest() for p, _ in distinct_policies(references)],
-        "partners": [policy.weight_digest() for policy, _ in distinct_policies(partners)],
+        "team": described_team(team),
+        "references": None
+        if references is None
+        else {"policies": described_team(references), "weights": _weights(references)},
+        "partners": _weights(partners),
     }
+
+
+def _environment(playground: Playground) -> dict[str, Any]:
+    """Id, options and, of a game of this project, its rules and what the caller gave in their place."""
+    game = playground.game
+    known = {"id": playground.name, "options": described(playground.options), "agents": list(game.agents)}
+    if not isinstance(game, TextGame):
+        return known
+    return {
+        **known,
+        "rules": described(game.scenario),
+        "callables": described(game.callables),
+        "memory": game.memory,
+        "stop_reward": game.stop_reward,
+        "max_action_chars": game.max_action_chars,
+        "reward_range": described(game.reward_range),
+    }
+
+
+def _weights(team: Mapping[str, LLMPolicy]) -> list[str]:
+    """sha256 of the weights of each distinct policy."""
+    return [policy.weight_digest() for policy, _ in distinct_policies(team)]
 
 
 def _task(task: Any) -> Any:

@@ -14,6 +14,7 @@ from concurrent.futures import Executor, wait
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from comlrl_envs.errors import RewardError
 from comlrl_envs.seeding import derive
 from comlrl_envs.transcript import Message
 from comlrl_learners.errors import NonFiniteError
@@ -21,6 +22,7 @@ from comlrl_learners.games import EpisodeLike, Game, ScoreLike, episode_seed
 from comlrl_learners.policy import LLMPolicy, Request, distinct_policies
 from comlrl_learners.samples import Completion
 
+LARGEST_REWARD = 1e30
 JointMode = Literal["aligned", "cross"]
 T = TypeVar("T")
 R = TypeVar("R")
@@ -246,6 +248,12 @@ def _play(game: Game, level: Sequence[Node], plan: RolloutPlan) -> None:
         for node, index in tried
     ]
     outcomes = game.step_many(moves)
+    for (node, _), outcome in zip(tried, outcomes, strict=True):
+        if abs(outcome.reward) > LARGEST_REWARD:
+            raise RewardError(
+                f"Task {node.visit.task.id!r} at turn {node.episode.turn} of agents {', '.join(node.acting)} has the "
+                f"reward {outcome.reward}; float32 computes with none beyond {LARGEST_REWARD:g}. Scale the rewards."
+            )
     per_node: dict[int, list[tuple[tuple[int, ...], EpisodeLike]]] = {}
     for (node, index), outcome in zip(tried, outcomes, strict=True):
         per_node.setdefault(id(node), []).append((index, outcome))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,9 @@ from comlrl_learners.sampling import SamplingParams
 
 TEAM_FILE = "team.json"
 """By agent, the folder of its policy."""
+RESERVED = (TEAM_FILE, "critics")
+"""What lies beside the folders of a team."""
+MAX_NAME = 100
 
 PolicySource: TypeAlias = "str | os.PathLike[str] | LLMPolicy"
 PolicySources: TypeAlias = "PolicySource | Sequence[PolicySource] | Mapping[str, PolicySource]"
@@ -95,6 +99,16 @@ def check_rates(rates: Mapping[str, float] | None, agents: Sequence[str], frozen
             )
         if agent in frozen:
             raise ConfigError(f"{agent} is frozen, and learning_rates gives it a rate. Take it out of one of the two.")
+
+
+def check_agents(agents: Sequence[str]) -> None:
+    """Refuse a team of nobody.
+
+    Raises:
+        ConfigError: There are no agents.
+    """
+    if not agents:
+        raise ConfigError("The environment has no agents, so there is nobody to train.")
 
 
 def learners(team: Mapping[str, LLMPolicy], frozen: Sequence[str]) -> dict[str, LLMPolicy]:
@@ -210,8 +224,14 @@ def saved_team(source: object, part: str = "") -> dict[str, Path] | None:
         return None
     for folder in (Path(source) / "checkpoints" / "final" / part, Path(source) / part):
         if (folder / TEAM_FILE).is_file():
-            places = json.loads((folder / TEAM_FILE).read_text(encoding="utf-8"))
-            return {agent: folder / place for agent, place in places.items()}
+            try:
+                places = json.loads((folder / TEAM_FILE).read_text(encoding="utf-8"))
+                return {agent: folder / place for agent, place in places.items()}
+            except (ValueError, AttributeError, TypeError) as error:
+                raise PolicyError(
+                    f"{str(folder / TEAM_FILE)!r} does not say which folder is whose. Give the folders themselves: "
+                    "policies={agent: folder}."
+                ) from error
     return None
 
 
@@ -224,9 +244,13 @@ def source_names(sources: PolicySources, agents: Sequence[str]) -> dict[str, lis
 
 
 def folder_name(agent: str) -> str:
-    """The agent's id as the name of one folder: what a path would read as more than a name is quoted."""
-    quoted = quote(agent, safe=" ")
-    return quoted if quoted.strip(".") else quoted.replace(".", "%2E")
+    """The agent's id as the name of one folder: quoted where a path, or this project, would read more into it."""
+    quoted = quote(agent, safe=" ", errors="surrogatepass")
+    if not quoted.strip(".") or quoted in RESERVED:
+        quoted = f"%{ord(quoted[0]):02X}{quoted[1:].replace('.', '%2E')}" if quoted else "%"
+    if len(quoted) > MAX_NAME:
+        quoted = quoted[:MAX_NAME] + hashlib.sha256(quoted.encode()).hexdigest()[:16]
+    return quoted
 
 
 def _one_source_per_agent(sources: PolicySources, agents: Sequence[str]) -> dict[str, PolicySource]:

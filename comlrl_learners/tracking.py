@@ -21,6 +21,7 @@ from comlrl_learners.config import TrainerConfig
 from comlrl_learners.drift import draw_drift, new_figure
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.rollout import Node
+from comlrl_learners.run_files import METRICS_FILE, NOTE_FILE, WandbNote, earlier_rows, read_note
 
 Row = Mapping[str, float]
 PICTURES: Mapping[str, Callable[[Path], Path]] = {"preferences": draw_drift}
@@ -59,18 +60,13 @@ class RunFolder:
         text = yaml.safe_dump({**described, **plain(dataclasses.asdict(config))}, sort_keys=False, allow_unicode=True)
         (path / "config.yaml").write_text(text, encoding="utf-8")
         if resumed_at is not None:
-            os.truncate(path / "metrics.jsonl", resumed_at)
-        self._metrics = (path / "metrics.jsonl").open("a", encoding="utf-8")
+            os.truncate(path / METRICS_FILE, resumed_at)
+        self._metrics = (path / METRICS_FILE).open("a", encoding="utf-8")
 
     @property
     def metrics_bytes(self) -> int:
         """Length of `metrics.jsonl`."""
-        return (self.path / "metrics.jsonl").stat().st_size
-
-    def earlier_rows(self) -> list[dict[str, float]]:
-        """The rows that `metrics.jsonl` holds."""
-        lines = (self.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+        return (self.path / METRICS_FILE).stat().st_size
 
     def log(self, row: Row) -> None:
         """Append one line to `metrics.jsonl`; a line is written whole."""
@@ -85,11 +81,15 @@ class RunFolder:
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def write_records(self, round_number: int, records: Mapping[str, Any]) -> None:
-        """Write what an algorithm keeps of a round: `<name>/round-N.json` for each record."""
+        """Write what an algorithm keeps of a round: `<name>/round-N.json` for each record, whole or not at all."""
         for name, data in records.items():
+            text = json.dumps({"round": round_number, **data}, ensure_ascii=False, allow_nan=False)
+            partial = self.path / f"{name}.partial"
+            # A lone surrogate has no UTF-8; backslashreplace spells it as JSON does.
+            partial.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
+            # A folder without a whole file would be drawn, and fail, at the end.
             (self.path / name).mkdir(exist_ok=True)
-            text = json.dumps({"round": round_number, **data}, ensure_ascii=False)
-            (self.path / name / f"round-{round_number:06d}.json").write_text(text + "\n", encoding="utf-8")
+            partial.replace(self.path / name / f"round-{round_number:06d}.json")
 
     def close(self) -> None:
         """Close the metrics file."""
@@ -120,23 +120,21 @@ class WandbTracker:
             earlier: Rows that were logged before; those that may not have arrived are sent.
         """
         wandb = _extra_module("wandb", "Tracking with W&B")
-        note = None if folder is None else folder / "wandb.json"
-        noted: dict[str, Any] = {"run_id": None, "env_step": None, "metrics": []}
-        if note is not None and note.exists():
-            noted = json.loads(note.read_text(encoding="utf-8"))
+        note = None if folder is None else folder / NOTE_FILE
+        noted = WandbNote() if note is None else read_note(note)
         self._run = wandb.init(
             project=config.wandb_project,
             name=name,
-            id=noted["run_id"],
-            resume=None if noted["run_id"] is None else "allow",
+            id=noted.run_id,
+            resume=None if noted.run_id is None else "allow",
             config=plain(dataclasses.asdict(config)),
             dir=None if folder is None else str(folder),
         )
         self._note = None if self._run.disabled else note
         self._last: tuple[int, frozenset[str]] | None = None
         self._arrived: tuple[int, frozenset[str]] | None = None
-        if noted["env_step"] is not None:
-            self._last = self._arrived = (noted["env_step"], frozenset(noted["metrics"]))
+        if noted.env_step is not None:
+            self._last = self._arrived = (noted.env_step, frozenset(noted.metrics))
         self._write_note(self._arrived)
         for row in earlier:
             self.log(row)
@@ -208,8 +206,8 @@ class Tracking:
         self._others: list[Tracker] = []
         _check_extras(config)
         if resumed is not None:
+            self.rows = earlier_rows(resumed[0], resumed[1].metrics_bytes)
             self.folder = RunFolder(resumed[0], config, described, resumed[1].metrics_bytes)
-            self.rows = self.folder.earlier_rows()
         elif config.output_dir is not None:
             self.folder = RunFolder(Path(config.output_dir) / name, config, described)
         path = None if self.folder is None else self.folder.path

@@ -26,7 +26,6 @@ from comlrl_learners.checkpoint import (
     Counters,
     checkpoint_name,
     checkpoints,
-    read_checkpoint,
     write_checkpoint,
 )
 from comlrl_learners.config import TrainerConfig
@@ -37,12 +36,15 @@ from comlrl_learners.optimisation import learning_rate_factor
 from comlrl_learners.placement import place
 from comlrl_learners.policy import LLMPolicy, distinct_policies
 from comlrl_learners.progress import progress_bar
+from comlrl_learners.restoring import read_checkpoint
 from comlrl_learners.resuming import newest_checkpoint, run_facts
 from comlrl_learners.rollout import Node, Visit
+from comlrl_learners.run_files import check_run_files, held
 from comlrl_learners.team import (
     Loading,
     PolicySources,
     build_team,
+    check_agents,
     check_rates,
     frozen_copies,
     learners,
@@ -99,6 +101,7 @@ class Trainer(Generic[ConfigT]):
 
     Attributes:
         config: The settings.
+        sources: `policies` as given.
         team: One policy per agent.
         references: Frozen policies for the KL term, or None.
         rounds: Rounds done.
@@ -133,6 +136,7 @@ class Trainer(Generic[ConfigT]):
             ConfigError: The settings do not fit each other or the environment.
             PolicyError: The policies cannot be loaded or do not fit the team.
         """
+        self.sources = policies
         self.config: ConfigT = config if config is not None else cast(ConfigT, self.config_class())
         if not isinstance(self.config, self.config_class):
             raise ConfigError(
@@ -150,6 +154,7 @@ class Trainer(Generic[ConfigT]):
             held_out_playground(env, options) if eval_env is None else open_playground(eval_env, options, held_out=True)
         )
         agents = self.playground.game.agents
+        check_agents(agents)
         self._check_turns()
         if self.held_out is not None and self.held_out.game.agents != agents:
             raise ConfigError(f"eval_env has the agents {self.held_out.game.agents}, and the team is {agents}.")
@@ -183,7 +188,8 @@ class Trainer(Generic[ConfigT]):
                 it runs, how often it looks, and where it writes and computes may have changed.
 
         Raises:
-            ConfigError: The run to go on with has no checkpoint, or was another one.
+            ConfigError: The run to go on with has no checkpoint, was another one, is damaged, or is being trained by
+                another process.
             RewardError: A reward is not finite.
             NonFiniteError: A loss or gradient is not finite.
         """
@@ -194,11 +200,24 @@ class Trainer(Generic[ConfigT]):
         name = config.run_name or run_name(self.name, self.playground.name, config.seed)
         horizon = self.planned_rounds()
         facts = self._facts(horizon) if self._keeps(resume) else {}
-        resumed = None if resume is None else self._restore(Path(resume), facts)
-        tracking = Tracking(config, self._described, name, resumed)
+        with contextlib.ExitStack() as locks:
+            if resume is not None:
+                newest_checkpoint(resume)  # A folder that is no run is not written to.
+                locks.enter_context(held(Path(resume)))
+            resumed = None if resume is None else self._restore(Path(resume), facts)
+            tracking = Tracking(config, self._described, name, resumed)
+            if resumed is None and tracking.folder is not None:
+                locks.enter_context(held(tracking.folder.path))
+            self._run(tracking, facts, horizon, goes_on=resumed is not None)
+        folder = None if tracking.folder is None else tracking.folder.path
+        return TrainResult(folder, self.env_steps, self.rounds, self._stop.is_set(), tracking.rows)
+
+    def _run(self, tracking: Tracking, facts: Mapping[str, Any], horizon: int, *, goes_on: bool) -> None:
+        """Train until the run is as long as asked, or stopped, and save."""
+        config = self.config
         try:
             with self._interruptible(), progress_bar(config.progress, horizon) as show:
-                if resumed is None:
+                if not goes_on:
                     self._evaluate_and_log(tracking, show)
                 for visits in self._schedule():
                     show(self._round(visits, horizon, tracking))
@@ -218,8 +237,6 @@ class Trainer(Generic[ConfigT]):
                 tracking.close()
                 if self.references is not None:
                     self.references.clear()  # Nothing is scored any more.
-        folder = None if tracking.folder is None else tracking.folder.path
-        return TrainResult(folder, self.env_steps, self.rounds, self._stop.is_set(), tracking.rows)
 
     def evaluate(self) -> dict[str, float]:
         """Play the held-out tasks; see `comlrl_learners.evaluation.evaluate_team`.
@@ -228,6 +245,14 @@ class Trainer(Generic[ConfigT]):
             ConfigError: There is no held-out environment.
         """
         return self._evaluate()[0]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the team, and what else was trained, to a folder that `policies=` loads again.
+
+        Each agent's policy lies in a folder of its own, which `from_pretrained` opens.
+        """
+        save_team(self.team, Path(folder))
+        self.algorithm.save(Path(folder))
 
     def planned_rounds(self) -> int:
         """Rounds that `num_epochs` and `max_steps` allow; a bound on joint actions may end the run earlier."""
@@ -347,18 +372,21 @@ class Trainer(Generic[ConfigT]):
 
     def _facts(self, horizon: int) -> dict[str, Any]:
         """What a checkpoint of this run and the run that goes on from it must have in common."""
-        partners = {agent: self.team[agent] for agent in self.config.frozen}
-        return run_facts(self.name, self.config, self.playground, self.references, partners, horizon)
+        known = run_facts(self.name, self.config, self.playground, self.team, self.references, horizon)
+        return {**known, **self.algorithm.facts()}
 
     def _keeps(self, resume: str | os.PathLike[str] | None) -> bool:
         """Whether this run reads or writes checkpoints at all."""
         return resume is not None or (self.config.output_dir is not None and self.config.checkpoint_every != 0)
 
     def _restore(self, run: Path, facts: Mapping[str, Any]) -> tuple[Path, Counters]:
-        """Load the newest checkpoint of a run, and take up its counters."""
-        counters = read_checkpoint(newest_checkpoint(run), self.algorithm.holdings(), facts)
-        self.rounds, self.env_steps = counters.rounds, counters.env_steps
-        return run, counters
+        """Load the newest checkpoint of a run, and take up its counters; nothing is changed unless everything fits."""
+        holdings = self.algorithm.holdings()
+        found = read_checkpoint(newest_checkpoint(run), holdings, facts)
+        check_run_files(run, found.counters.metrics_bytes, wandb="wandb" in self.config.trackers)
+        found.load_into(holdings)
+        self.rounds, self.env_steps = found.counters.rounds, found.counters.env_steps
+        return run, found.counters
 
     def _checkpoint(self, tracking: Tracking, facts: Mapping[str, Any]) -> None:
         """Write a checkpoint, unless the run keeps none or this round has one."""
@@ -374,8 +402,7 @@ class Trainer(Generic[ConfigT]):
         if tracking.folder is not None:
             # Written beside its place and moved there, so that what is called final is whole.
             partial = tracking.folder.path / "checkpoints" / "partial"
-            save_team(self.team, partial)
-            self.algorithm.save(partial)
+            self.save(partial)
             final = partial.with_name("final")
             if final.exists():  # of the run that this one goes on with
                 shutil.rmtree(final)

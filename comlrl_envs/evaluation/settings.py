@@ -94,7 +94,7 @@ def fingerprint(value: Any) -> str:
         return digest([fingerprint(value.__func__), fingerprint(value.__self__)])
     if inspect.isfunction(value):
         enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
-        return digest([_code(value.__code__), describe([value.__defaults__, value.__kwdefaults__, enclosed])])
+        return digest([code_facts(value.__code__), describe([value.__defaults__, value.__kwdefaults__, enclosed])])
     if isinstance(value, functools.partial):
         return digest([fingerprint(value.func), describe([value.args, value.keywords])])
     try:
@@ -109,9 +109,18 @@ def fingerprint(value: Any) -> str:
         ) from error
 
 
-def _code(code: types.CodeType) -> list[Any]:
-    constants = [_code(entry) if isinstance(entry, types.CodeType) else repr(entry) for entry in code.co_consts]
-    return [code.co_code.hex(), list(code.co_names), constants]
+def code_facts(code: types.CodeType) -> list[Any]:
+    """What a function does, as JSON values: its bytecode, the names it uses, its constants."""
+    return [code.co_code.hex(), list(code.co_names), [_constant(entry) for entry in code.co_consts]]
+
+
+def _constant(value: object) -> Any:
+    """A constant of a function as JSON values, the same in every process: a set's order is its own each time."""
+    if isinstance(value, types.CodeType):
+        return code_facts(value)
+    if isinstance(value, tuple):
+        return [_constant(entry) for entry in value]
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
 
 
 def task_digest(tasks: Sequence[Task]) -> str:

@@ -19,6 +19,7 @@ from comlrl_learners.checkpoint import Holdings
 from comlrl_learners.critic import Critic, explained_variance, save_critics
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
+from comlrl_learners.identity import described_policy
 from comlrl_learners.judgement import Judgement, counterfactual_advantages, judge_actions, judge_situations, replaced
 from comlrl_learners.placement import Devices
 from comlrl_learners.policy import LLMPolicy
@@ -154,6 +155,7 @@ class ActorCritic:
         agents = list(self.learners)
         for owner, served in [(agents[0], agents)] if self.view.shared else [(agent, [agent]) for agent in agents]:
             reading = Reading(self.critics[owner], self.view, owner, nodes, self.config)
+            batch.metrics[f"{owner}/critic_prompts_cut"] = reading.cut
             judged = reading.judge({id(node): self._rewards(node, served, known) for node in nodes})
             if owner not in self.actors.values.heads:
                 batch.values[owner] = reading.samples(judged)
@@ -176,6 +178,20 @@ class ActorCritic:
         """What learning changes."""
         actors, critics = self.actors.holdings(), self.critic_steps.holdings()
         return Holdings({**actors.modules, **critics.modules}, {**actors.optimizers, **critics.optimizers})
+
+    def facts(self) -> dict[str, Any]:
+        """Whose critic is whose, and what each reads."""
+        owners: dict[int, str] = {}
+        return {
+            "critics": {
+                agent: {
+                    "critic_of": owners.setdefault(id(critic), agent),
+                    "on_policy": critic.policy is self.team[agent],
+                    **described_policy(critic.policy),
+                }
+                for agent, critic in self.critics.items()
+            }
+        }
 
     def save(self, folder: Path) -> None:
         """Write heads and critics beside the saved team."""
@@ -243,6 +259,13 @@ class Reading:
                 read = view.action(critic, node, agent, index) if index else view.situation(critic, node, agent)
                 if read is not None:
                     prompts[id(node), index] = read
+        self.cut = float(np.mean([prompt.cut > 0 for prompt in prompts.values()])) if prompts else 0.0
+        if self.cut and config.critic_type == "q":
+            raise ConfigError(
+                f"The critic reads at most {critic.policy.max_prompt_tokens} tokens, and situation and replies are "
+                "longer: replies would be lost in the middle. Use critic_type='v', critics= with a longer context, or "
+                "lower max_new_tokens."
+            )
         values = critic.estimates(prompts.values(), config.microbatch_tokens)
         self._prompts = prompts
         self._values = {key: values[prompt.ids] for key, prompt in prompts.items()}

@@ -60,7 +60,12 @@ class CriticSteps:
         self.critics = [(critics[agents[0]], tuple(agents)) for agents in owners.values()]
         self.optimizers = {
             id(critic): WeightOptimizer(
-                critic.policy, agents, config, critic.head, rate=config.learning_rate if rate is None else rate
+                critic.policy,
+                agents,
+                config,
+                critic.head,
+                rate=config.learning_rate if rate is None else rate,
+                role="critic",
             )
             for critic, agents in self.critics
         }
@@ -86,7 +91,7 @@ class CriticSteps:
         optimizers: dict[str, WeightOptimizer] = {}
         for critic, agents in self.critics:
             name = folder_name(agents[0])
-            modules[f"critic-{name}"], modules[f"critic-head-{name}"] = critic.policy.model, critic.head
+            modules[f"critic-{name}"], modules[f"critic_head-{name}"] = critic.policy.model, critic.head
             optimizers[f"critic-{name}"] = self.optimizers[id(critic)]
         return Holdings(modules, optimizers)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from comlrl_learners.algorithms.actor_critic import ActorCritic, ActorCriticConfig
-from comlrl_learners.critic import Critic, CriticSources, build_critics, critics_on_actors
+from comlrl_learners.critic import Critic, CriticSources, build_critics, critics_on_actors, run_critics
 from comlrl_learners.errors import ConfigError
 from comlrl_learners.rollout import Node
 from comlrl_learners.samples import Prompt
@@ -75,7 +75,13 @@ class IACTrainer(Trainer[IACConfig]):
     def _build_algorithm(self, critics: CriticSources | None) -> ActorCritic:
         config, team = self.config, learners(self.team, self.config.frozen)
         if config.use_separate_critic:
-            built = build_critics(critics, team, config, shared=False)
+            built = build_critics(
+                critics if critics is not None else run_critics(self.sources, list(team), shared=False),
+                team,
+                config,
+                shared=False,
+                partners=self.team.values(),
+            )
         else:
             if critics is not None:
                 raise ConfigError(

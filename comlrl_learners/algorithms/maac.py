@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from comlrl_learners.algorithms.actor_critic import ActorCritic, ActorCriticConfig
-from comlrl_learners.critic import Critic, CriticSources, build_critics
+from comlrl_learners.critic import Critic, CriticSources, build_critics, run_critics
 from comlrl_learners.rollout import Node
 from comlrl_learners.samples import Prompt
 from comlrl_learners.team import learners
@@ -54,7 +54,8 @@ class MAACTrainer(Trainer[MAACConfig]):
 
     def _build_algorithm(self, critics: CriticSources | None) -> ActorCritic:
         team = learners(self.team, self.config.frozen)
-        built = build_critics(critics, team, self.config, shared=True)
+        chosen = critics if critics is not None else run_critics(self.sources, list(team), shared=True)
+        built = build_critics(chosen, team, self.config, shared=True, partners=self.team.values())
         return ActorCritic(
             self.config, self.playground.game, self.team, self.references, self._executor, built, TeamView()
         )

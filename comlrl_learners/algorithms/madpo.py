@@ -7,9 +7,8 @@ team's margin. Without a reference it is the form that CoMLRL publishes.
 from __future__ import annotations
 
 import itertools
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,97 +17,26 @@ from typing import Any
 import numpy as np
 
 from comlrl_envs.seeding import rng
+from comlrl_learners.algorithms.madpo_config import MADPOConfig, check_samplers
 from comlrl_learners.algorithms.preference_steps import PreferenceSteps
 from comlrl_learners.checkpoint import Holdings
-from comlrl_learners.config import TrainerConfig
-from comlrl_learners.errors import ConfigError
 from comlrl_learners.games import Game
+from comlrl_learners.pairs_file import read_pairs, round_record
 from comlrl_learners.policy import LLMPolicy
 from comlrl_learners.preferences import (
     Pair,
-    PairSelection,
-    Replay,
     draw_pairs,
     from_json,
-    histogram,
-    read_pairs,
+    node_returns,
+    pairs_at,
     replay_shares,
-    select_pairs,
     to_json,
-    to_record,
 )
-from comlrl_learners.returns import edge_returns
 from comlrl_learners.rollout import Node, RolloutPlan, RolloutStats, Visit, rollout
 from comlrl_learners.team import learners
 from comlrl_learners.trainer import Trainer
 
-
-@dataclass(kw_only=True)
-class MADPOConfig(TrainerConfig):
-    """Settings of MADPO; `num_generations` are the candidates, an epoch is a refreshed round of pairs."""
-
-    beta: float = 0.1
-    """How sharply a margin counts."""
-    reference_free: bool = True
-    """Take plain log-probs as margin (the published form), or their ratio to frozen references (DPO)."""
-    pair_selection: PairSelection = "reward_gap"
-    """Pairs with the widest gaps in return, in random order, or "all"."""
-    pairs_per_node: int | None = 4
-    """Pairs taken from the candidates of one point of an episode; None takes all that the selection gives."""
-    pairs_file: str | None = None
-    """Learn from the pairs in this JSON file, and sample none."""
-    replay: Replay = "current"
-    """Pairs of the "current" round, of the "nearest_k" rounds or "all_history" alike, or by "lambda_decay"."""
-    replay_k: int = 2
-    """Rounds of "nearest_k"."""
-    replay_lambda: float = 0.5
-    """A round's weight shrinks by this factor with each round that it is older."""
-
-    def __post_init__(self) -> None:
-        """Refuse combinations that cannot work.
-
-        Raises:
-            ConfigError: With the reason and the nearest setting that works.
-        """
-        super().__post_init__()
-        if self.num_generations < 2 and self.pairs_file is None:
-            raise ConfigError("num_generations=1 gives no pair. Use num_generations >= 2, or pairs_file=.")
-        if not self.beta > 0:
-            raise ConfigError(f"beta={self.beta} must be positive.")
-        if self.pairs_per_node is not None and self.pairs_per_node < 1:
-            raise ConfigError(f"pairs_per_node={self.pairs_per_node} must be 1 or more, or None.")
-        if self.pair_selection == "all" and self.pairs_per_node is not None:
-            raise ConfigError("pair_selection='all' takes every pair. Use pairs_per_node=None, or another selection.")
-        if self.replay_k < 1 or not 0 <= self.replay_lambda <= 1:
-            raise ConfigError(
-                f"replay_k={self.replay_k} must be 1 or more, replay_lambda={self.replay_lambda} in [0, 1]."
-            )
-        self.refuse_idle(self.replay != "nearest_k", f"replay={self.replay!r} counts no rounds", "replay_k")
-        self.refuse_idle(self.replay != "lambda_decay", f"replay={self.replay!r} has no decay", "replay_lambda")
-        self.refuse_idle(
-            self.pairs_file is not None,
-            "pairs_file gives the same pairs each round",
-            "replay",
-            "pair_selection",
-            "pairs_per_node",
-        )
-        if self.minibatch_size == 1:
-            raise ConfigError("minibatch_size=1 is half a pair. Use minibatch_size >= 2, or None.")
-        if self.sampling.truncates and not self.reference_free:
-            raise ConfigError(
-                "sampling truncates the distribution (top_p < 1 or top_k > 0), so ratios to a reference would compare "
-                "two different distributions. Use top_p=1 and top_k=0, or reference_free=True."
-            )
-
-    @property
-    def wants_references(self) -> bool:
-        """Whether frozen copies of the start are needed."""
-        return not self.reference_free
-
-    @property
-    def no_references(self) -> str:
-        """The setting that makes references idle, for messages."""
-        return "reference_free=True takes plain log-probs"
+__all__ = ["MADPO", "MADPOBatch", "MADPOConfig", "MADPOTrainer"]
 
 
 @dataclass(frozen=True)
@@ -143,36 +71,28 @@ class MADPO:
     ) -> None:
         """Make one optimizer per distinct policy."""
         self.config, self.game, self.team, self.executor, self.references = config, game, team, executor, references
+        learning = learners(team, config.frozen)
+        check_samplers(config, learning)
         self.plan = RolloutPlan(config.num_generations, config.joint_mode, config.max_turns, config.prune_above)
-        self.steps = PreferenceSteps(config, config.beta, learners(team, config.frozen), references, executor)
+        self.steps = PreferenceSteps(config, config.beta, learning, references, executor)
         self.rounds: list[list[Pair]] = []
-        self._given = None if config.pairs_file is None else read_pairs(config.pairs_file, team)
+        self._given = None if config.pairs_file is None else read_pairs(config.pairs_file, team, learning)
 
     def collect(self, visits: Sequence[Visit]) -> MADPOBatch:
         """Sample candidates and pair them; or take the pairs of the file."""
-        if self._given is not None:
-            stats = RolloutStats(joint_actions=2 * len(self._given))
-            return MADPOBatch([], self._given, stats, {"pairs": float(len(self._given))})
+        if (given := self._given) is not None:
+            metrics = {"pairs": float(len(given.pairs)), "replies_cut": float(given.replies_cut)}
+            return MADPOBatch([], given.pairs, RolloutStats(joint_actions=2 * len(given.pairs)), metrics)
+        config = self.config
         roots, stats = rollout(self.game, self.team, visits, self.plan, self.executor)
         nodes = [node for root in roots for node in root.subtree()]
-        returns = node_returns(nodes, self.config)
-        heard = [node for node in nodes if any(agent in self.steps.team for agent in node.acting)]
-        pairs = [pair for node in heard for pair in self._pairs(node, returns[id(node)])]
-        rewards = [value for node in nodes for value in returns[id(node)]]
-        records = {
-            "num_pairs": len(pairs),
-            "pairs": [to_record(pair) for pair in pairs],
-            "distribution": {
-                "candidates": histogram(rewards),
-                "chosen": histogram([pair.chosen_return for pair in pairs]),
-                "rejected": histogram([pair.rejected_return for pair in pairs]),
-            },
-        }
-        metrics = {
-            "pairs": float(len(pairs)),
-            "pair_gap": float(np.mean([pair.chosen_return - pair.rejected_return for pair in pairs])) if pairs else 0.0,
-        }
-        return MADPOBatch(roots, pairs, stats, metrics, {"preferences": records})
+        returns = node_returns(nodes, config)
+        how = (config.pair_selection, config.pairs_per_node, self.steps.team, config.seed)
+        pairs = [pair for node in nodes for pair in pairs_at(node, returns[id(node)], *how)]
+        gaps = [pair.chosen_return - pair.rejected_return for pair in pairs]
+        metrics = {"pairs": float(len(pairs)), "pair_gap": float(np.mean(gaps)) if pairs else 0.0}
+        record = round_record(pairs, [value for node in nodes for value in returns[id(node)]], self.team)
+        return MADPOBatch(roots, pairs, stats, metrics, {"preferences": record})
 
     def update(self, batch: MADPOBatch, round_index: int, rate: float) -> dict[str, float]:
         """Take the optimizer steps of one round over its pairs and, with a replay, those of earlier rounds."""
@@ -207,24 +127,15 @@ class MADPO:
         """Take up what `remembered` gave."""
         self.rounds = [[from_json(pair) for pair in pairs] for pairs in data]
 
-    def _pairs(self, node: Node, returns: Sequence[float]) -> Iterator[Pair]:
-        config = self.config
-        draws = rng(config.seed, "pair selection", node.visit.number, node.visit.task.id, *node.branch)
-        mean = math.fsum(returns) / len(returns)
-        for better, worse in select_pairs(returns, config.pair_selection, config.pairs_per_node, draws):
-            replies = [
-                {agent: node.completions[agent][k] for agent, k in zip(node.acting, node.edges[i].index, strict=True)}
-                for i in (better, worse)
-            ]
-            prompts = {agent: node.prompts[agent] for agent in node.acting}
-            place = (node.visit.task.id, node.episode.turn)
-            yield Pair(*place, prompts, replies[0], replies[1], returns[better], returns[worse], mean)
+    def facts(self) -> dict[str, str | None]:
+        """What it was given besides settings, as a run that goes on must be given again: a sha256 of the pairs."""
+        return {"pairs": None if self._given is None else self._given.digest}
 
     def _prepare_references(self, pairs: list[Pair]) -> None:
         """Keep their word on what may be drawn again; once they have read all pairs of a file, let them go."""
         self.steps.forget_all_but([*pairs, *itertools.chain.from_iterable(self.rounds)])
         if self._given is not None and self.references is not None:
-            self.steps.refer(self._given)
+            self.steps.refer(self._given.pairs)
             self.references.clear()
 
     def _replayed(self, pairs: list[Pair], round_index: int) -> list[Pair]:
@@ -246,13 +157,3 @@ class MADPOTrainer(Trainer[MADPOConfig]):
     name = "madpo"
     config_class = MADPOConfig
     algorithm_class = MADPO
-
-
-def node_returns(nodes: Sequence[Node], config: TrainerConfig) -> dict[int, list[float]]:
-    """By `id(node)`, the return of each joint action; parents come before children in `nodes`."""
-    found: dict[int, list[float]] = {}
-    for node in reversed(nodes):
-        rewards = [config.reward_scale * edge.reward + config.reward_shift for edge in node.edges]
-        below = [None if e.child is None else float(np.mean(found[id(e.child)])) for e in node.edges]
-        found[id(node)] = edge_returns(rewards, below, config.discount)
-    return found

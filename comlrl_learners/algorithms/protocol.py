@@ -49,6 +49,10 @@ class Algorithm(Protocol):
         """All that learning changes."""
         ...
 
+    def facts(self) -> Mapping[str, Any]:
+        """What must be equal when a run goes on, beside settings, game and team: JSON values by name."""
+        ...
+
     def save(self, folder: Path) -> None:
         """Write what it trained besides the team into the folder of the saved team."""
         ...

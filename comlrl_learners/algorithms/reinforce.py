@@ -120,6 +120,10 @@ class Reinforce:
         """What learning changes."""
         return self.actors.holdings()
 
+    def facts(self) -> dict[str, Any]:
+        """Nothing beyond settings, game and team."""
+        return {}
+
     def save(self, folder: Path) -> None:
         """Nothing beyond the team."""
 

@@ -93,6 +93,10 @@ class Meter:
         """The algorithm's."""
         return self._algorithm.holdings()
 
+    def facts(self) -> Any:
+        """The algorithm's."""
+        return self._algorithm.facts()
+
     def save(self, folder: Path) -> None:
         """The algorithm's."""
         self._algorithm.save(folder)

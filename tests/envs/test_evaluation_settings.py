@@ -3,6 +3,9 @@
 import dataclasses
 import functools
 import json
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -110,3 +113,20 @@ def test_a_policy_that_cannot_be_told_from_others_is_evaluated_but_not_stored(tm
     assert evaluate(make("writing/length_ratio", tasks=rows), "empty").failed == ()
     with pytest.raises(OptionError, match=r"cannot be told from another one .* settings\(\)"):
         evaluate("writing/length_ratio", Locked(), episodes=2, out=tmp_path / "run")
+
+
+def test_a_function_is_the_same_in_every_process():
+    """A set among its constants has another order in each."""
+    program = (
+        "from comlrl_envs.evaluation.settings import code_facts, digest\n"
+        "def f(x): return x in {'ant', 'bee', 'cat', 'dog', 'eel', 'fox'}\n"
+        "print(digest([code_facts(f.__code__)]))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(found) == 1

@@ -111,7 +111,7 @@ def test_a_factory_is_imported_from_here_and_its_configuration_opens_it_again(mo
         (["magrpo", "--env", "no_module_here:make"], ["no_module_here", "cannot be imported"]),
         (["magrpo", "--env", "learners.strangers:Relai"], ["'Relai'", "Did you mean 'Relay'"]),
         (["magrpo", "--env", "learners.strangers:threading"], ["is a module", "function or class"]),
-        (["magrpo", "--env", ":Relay"], [":Relay", "package.module:factory"]),
+        (["magrpo", "--env", ":Relay"], [":Relay", "package.module:name"]),
         (["magrpo", "--env", "learners.strangers:Relay", "--env.uneven", "1"], ["no keyword 'uneven'"]),
         (["magrpo", "--env.roles", "["], ["--env.roles [", "no YAML value"]),
         (["magrpo", "--seeds", ""], ["--seeds", "0,1,2"]),
@@ -297,3 +297,24 @@ def test_ctrl_c_twice_leaves_whole_weights_or_none(model, tmp_path):
     # The second one may fall into the round, which is then left and saved, or into the save, which leaves no "final".
     if (tmp_path / "run" / "checkpoints" / "final").exists():
         check_left(tmp_path)
+
+
+def test_an_algorithm_of_ones_own_is_named_by_its_class(model, tmp_path, capsys):
+    import yaml
+
+    assert main(["comlrl_learners:MAGRPOTrainer", *command(model, tmp_path, *SHORT)[1:]]) == 0
+    folder = tmp_path / "run"
+    assert yaml.safe_load((folder / "config.yaml").read_text())["algorithm"] == "magrpo"
+    assert main(["comlrl_learners:LLMPolicy", *command(model, tmp_path, *SHORT)[1:]]) == 1
+    assert "is no trainer" in capsys.readouterr().err
+
+
+def test_critics_and_references_are_given_by_name(model, tmp_path):
+    import yaml
+
+    given = command(model, tmp_path, *SHORT, "--critics", str(model))
+    assert main(["maac", *given[1:]]) == 0
+    folder = tmp_path / "run"
+    assert yaml.safe_load((folder / "config.yaml").read_text())["critics"] == [str(model)]
+    assert main(["maac", "--config", str(folder / "config.yaml"), "--run_name", "again"]) == 0
+    assert main(["maac", "--resume", str(folder), "--max_steps", "2"]) == 0

@@ -11,9 +11,17 @@ from envs.toys import TurnTaking
 from comlrl_envs import TaskSet, TextEnv, TextGame, from_reward
 from comlrl_envs.seeding import rng
 from comlrl_learners import ConfigError, MADPOConfig, MADPOTrainer
-from comlrl_learners.algorithms.madpo import node_returns
 from comlrl_learners.losses import preference_loss
-from comlrl_learners.preferences import Pair, draw_pairs, from_json, read_pairs, replay_shares, select_pairs, to_json
+from comlrl_learners.pairs_file import read_pairs
+from comlrl_learners.preferences import (
+    Pair,
+    draw_pairs,
+    from_json,
+    node_returns,
+    replay_shares,
+    select_pairs,
+    to_json,
+)
 from comlrl_learners.rollout import Visit
 from comlrl_learners.samples import Completion, Prompt
 
@@ -196,7 +204,7 @@ def test_pairs_that_people_wrote_are_read(tmp_path):
     record = {"prompts": ["one", "one"], "winner_completions": ["ab", "cd"], "loser_completions": ["x", ""]}
     path.write_text(json.dumps([record]), encoding="utf-8")
     team = dict(zip(AGENTS, toy_team(), strict=True))
-    (pair,) = read_pairs(path, team)
+    (pair,) = read_pairs(path, team).pairs
     assert [pair.chosen[agent].text for agent in AGENTS] == ["ab", "cd"]
     assert pair.rejected["agent_1"].ids == team["agent_1"].backbone.eos_ids[:1]
     assert pair.chosen["agent_0"].ids[-1] == team["agent_0"].backbone.eos_ids[0]

@@ -139,6 +139,8 @@ class TrainerConfig:
             value = vars(self)[name]
             if value is not None and value < 0:
                 raise ConfigError(f"{name}={value} must be 0 (never) or more, or None ({none}).")
+        if self.reward_scale == 0:
+            raise ConfigError("reward_scale=0 makes all rewards equal. Use another one.")
         if not 0 <= self.discount <= 1:
             raise ConfigError(f"discount={self.discount} must lie in [0, 1].")
         rates = {f"learning_rates[{agent!r}]": rate for agent, rate in (self.learning_rates or {}).items()}

@@ -198,6 +198,11 @@ def frozen_copies(
             )
         if device := shared_device(devices or {}, agents):
             move(model, device)
+        if scored.tokenizer is not policy.tokenizer and scored.tokenizer.get_vocab() != policy.tokenizer.get_vocab():
+            raise PolicyError(
+                f"The reference of {agents[0]} has another vocabulary than the policy that it is to score, and would "
+                "score other words. Use a reference with the policy's own tokenizer."
+            )
         duplicate = LLMPolicy(model, policy.tokenizer, scored.sampling)
         frozen.update(dict.fromkeys(agents, duplicate))
     return {agent: frozen[agent] for agent in team}

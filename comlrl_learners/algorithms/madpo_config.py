@@ -56,9 +56,7 @@ class MADPOConfig(TrainerConfig):
         self.refuse_idle(
             self.pairs_file is not None,
             "pairs_file gives the same pairs each round",
-            "replay",
-            "pair_selection",
-            "pairs_per_node",
+            *("replay", "pair_selection", "pairs_per_node", "joint_mode", "prune_above", "discount"),
         )
         if self.minibatch_size == 1:
             raise ConfigError("minibatch_size=1 is half a pair. Use minibatch_size >= 2, or None.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import torch
 
+from comlrl_learners.annotate import same_weights
 from comlrl_learners.checkpoint import Holdings
 from comlrl_learners.config import TrainerConfig
 from comlrl_learners.errors import NonFiniteError
@@ -82,7 +82,12 @@ class PreferenceSteps:
             return
         fresh = {key: one for key, one in self._keyed(pairs).items() if key not in self._reference_sums}
         if fresh:
-            for reading in self._read(self.references, fresh, keep_graphs=False).values():
+            # A policy that has its reference's weights still says the same, to the last bit.
+            scorers = {
+                agent: self.team[agent] if same_weights(reference, self.team[agent]) else reference
+                for agent, reference in self.references.items()
+            }
+            for reading in self._read(scorers, fresh, keep_graphs=False).values():
                 self._reference_sums.update(reading.sums)
 
     def forget_all_but(self, pairs: Sequence[Pair]) -> None:
@@ -156,7 +161,8 @@ class PreferenceSteps:
         return [agent for agent in pair.chosen if agent in self.team]
 
     def _margin(self, pair: Pair, sums: Mapping[Key, float]) -> float:
-        return math.fsum(
+        # Not fsum, which refuses infinities of two signs before the loss can name the pair.
+        return sum(
             sums[self._key(agent, pair.chosen[agent])] - sums[self._key(agent, pair.rejected[agent])]
             for agent in self._learning(pair)
         )

@@ -8,8 +8,9 @@ import pytest
 from comlrl_envs import from_reward
 from comlrl_envs.errors import RewardError
 from comlrl_learners import ConfigError, IACTrainer, MAACTrainer, MADPOTrainer, MAGRPOConfig, MAGRPOTrainer, PolicyError
-from comlrl_learners.team import folder_name
+from comlrl_learners.team import folder_name, frozen_copies
 
+from .small import policy
 from .small_policies import trainer
 from .toy_models import toy_policy
 
@@ -33,6 +34,7 @@ ROWS = [{"prompt": "one"}, {"prompt": "two"}]
         ({"warmup_steps": -3}, "0 or more"),
         ({"transcripts_every": -5}, "0 or more"),
         ({"run_name": ".."}, "name of one folder"),
+        ({"reward_scale": 0.0}, "all rewards equal"),
     ],
 )
 def test_a_setting_of_another_kind_is_refused_by_name(settings, words):
@@ -45,6 +47,13 @@ def test_a_critic_must_not_be_a_partners_model():
     team = [toy_policy(0), toy_policy(1)]
     with pytest.raises(PolicyError, match="one of the team's own models"):
         trainer(cls=MAACTrainer, policies=team, critics=team[1], frozen=("elaborator",))
+
+
+def test_a_reference_of_another_vocabulary_would_score_other_words():
+    with pytest.raises(PolicyError, match=r"embeds|another vocabulary"):
+        trainer(policies=toy_policy(0), references=policy(max_new_tokens=8), kl_coef=0.1)
+    with pytest.raises(PolicyError, match="another vocabulary"):
+        frozen_copies({"one": policy(max_new_tokens=8)}, sampled_from={"one": toy_policy(0)})
 
 
 def test_a_critic_without_a_trainable_weight_is_told_as_a_critic():

@@ -1,0 +1,277 @@
+"""What the games about one function share: helpers write a part, main writes the function that is tested.
+
+The module of each id says where its rows come from; here are rules, briefs, scoring and feedback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from comlrl_envs.coding import feedback, scoring
+from comlrl_envs.coding.program import preamble_of, stub_helper, team_program
+from comlrl_envs.coding.replies import Extracted, extract
+from comlrl_envs.coding.scoring import TeamFacts
+from comlrl_envs.coding.test_blocks import Split, Tests, docstring_examples, split_for_feedback
+from comlrl_envs.coding.verdicts import Outcomes, judge
+from comlrl_envs.errors import InfrastructureError, OptionError, closest, positive_int
+from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict
+from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
+
+MAIN, HELPER, AUX = "main", "helper", "aux"
+RULES = (
+    "Reply with Python code only. Imports, constants and functions of your own are welcome; tests and examples are not."
+)
+
+
+@dataclass(frozen=True)
+class Coding(State):
+    """A problem, its tests, and what each agent is told about the last program.
+
+    Attributes:
+        prompt: The problem, as agents read it.
+        entry_point: The function that is tested.
+        preamble: What the problem itself defines.
+        setup: Trusted source that the tests need.
+        scoring: Tests that count.
+        told: Tests that feedback reports on.
+        disjoint: Whether feedback may show those.
+        answer: A team's answer, by function; () if the row has none.
+    """
+
+    prompt: str
+    entry_point: str
+    preamble: str
+    setup: str
+    scoring: tuple[str, ...]
+    told: tuple[str, ...]
+    disjoint: bool
+    answer: tuple[tuple[str, str], ...] = ()
+    turn: int = 0
+    news: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Play:
+    """One joint action: what it says of itself, and what is to be run.
+
+    Attributes:
+        facts: Of the replies.
+        job: Program and scoring tests; None where there is nothing to run.
+        stubbed: The program without the value of one helper each, where the preset asks for it.
+        told: Program and feedback tests, where they are told.
+    """
+
+    facts: TeamFacts
+    job: Job | None = None
+    stubbed: tuple[Job, ...] = ()
+    told: Job | None = None
+
+    def jobs(self) -> Iterator[Job]:
+        """Everything to be run."""
+        yield from (job for job in (self.job, *self.stubbed, self.told) if job is not None)
+
+
+@dataclass(frozen=True)
+class FunctionTask(Scenario):
+    """Rules that the games about one function share.
+
+    Attributes:
+        max_turns: Joint actions of an episode, >= 1.
+        feedback: ``"plain"``, ``"passed"``, ``"levels"`` or ``"diagnosis"``.
+        num_agents: Main, and one helper for each agent more.
+        reward: Name of the preset.
+        backend: Of the sandbox: ``"auto"``, ``"bwrap"`` or ``"fork"``.
+        workers: Programs that run at once at most; 0: one a processor.
+        cpu_seconds: CPU time of a test, and of a program's definitions.
+    """
+
+    max_turns: int = 1
+    feedback: str = "diagnosis"
+    num_agents: int = 2
+    reward: str = "published"
+    backend: str = "auto"
+    workers: int = 0
+    cpu_seconds: float = 3.0
+
+    presets: ClassVar[tuple[str, ...]] = ("published", "strict")
+    channel: ClassVar[bool] = False
+    terms = scoring.FUNCTION_TERMS
+    metrics = ("tests_num", "tests_den", "compiles", "helper_called", "thin_wrapper", "timeouts", "success")
+    agent_metrics = ("usable", "characters")
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        choices = (("feedback", self.feedback, feedback.FUNCTION_MODES), ("reward", self.reward, self.presets))
+        for name, value, options in choices:
+            if value not in options:
+                raise OptionError(f"{name}={value!r}; expected one of {options}.{closest(value, options)}")
+        for name in ("max_turns", "num_agents"):
+            positive_int(name, vars(self)[name])
+        Sandbox(self.backend, self.workers)
+        Limits(self.cpu_seconds)
+
+    @property
+    def functions(self) -> dict[str, str | None]:
+        """By agent the name of the function that it writes; None for main, whose function the problem names."""
+        helpers = self.num_agents - 1
+        numbers = [""] if helpers == 1 else [f"_{number}" for number in range(1, helpers + 1)]
+        return {**{f"{HELPER}{number}": f"{AUX}{number}" for number in numbers}, MAIN: None}
+
+    @property
+    def agents(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Helpers, then main."""
+        return tuple(self.functions)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
+        """0 to 4, or to 2.1 for main alone."""
+        return 0.0, scoring.maximum(self.num_agents - 1)
+
+    def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
+        """The problem of a row; see ``problem``."""
+        answer = tuple((name, item[name]) for name in (AUX, MAIN) if name in item)
+        return Coding(
+            item["prompt"],
+            item["entry_point"],
+            item["preamble"],
+            item["setup"],
+            tuple(item["scoring"]),
+            tuple(item["told"]),
+            item["disjoint"],
+            answer if len(answer) == 2 else (),
+        )
+
+    def brief(self, state: State, agent: str) -> str:
+        """The part of the agent, the problem, and the rules."""
+        assert isinstance(state, Coding)
+        return f"{self._part(state.entry_point, agent)}\n\nProblem:\n{state.prompt.rstrip()}\n\n{RULES}"
+
+    def _part(self, entry_point: str, agent: str) -> str:
+        name, helpers = self.functions[agent], [name for name in self.functions.values() if name]
+        if name is not None:
+            return (
+                f"Write the Python function {name}. A teammate writes {entry_point} for the problem below at the same "
+                f"time and may call {name}; let it do a part of the work and return what is useful there."
+            )
+        if not helpers:
+            return f"Write the Python function {entry_point} for the problem below."
+        names = " and ".join(helpers)
+        return (
+            f"Write the Python function {entry_point} for the problem below. Teammates write {names} at the same time, "
+            f"with a part of the work: call it where it helps, and do not define it."
+            if len(helpers) == 1
+            else f"Write the Python function {entry_point} for the problem below. Teammates write {names} at the same "
+            "time, each with a part of the work: call them where they help, and do not define them."
+        )
+
+    def observe(self, state: State, agent: str) -> str:
+        """Nothing at first, then the feedback on the last program."""
+        assert isinstance(state, Coding)
+        return state.news[self.agents.index(agent)] if state.news else ""
+
+    def advance_many(self, pairs: Sequence[tuple[State, Actions]]) -> Sequence[Step | InfrastructureError]:
+        """Run all programs at once and score them."""
+        played = [(state, actions, self._play(state, actions)) for state, actions in pairs if isinstance(state, Coding)]
+        outcomes = judge(Sandbox(self.backend, self.workers), [job for _, _, play in played for job in play.jobs()])
+        return [self._step(state, actions, play, outcomes) for state, actions, play in played]
+
+    def _play(self, state: Coding, actions: Actions) -> Play:
+        replies = {agent: extract(actions[agent]) for agent in self.agents}
+        helpers = {name: replies[agent] for agent, name in self.functions.items() if name is not None}
+        facts = scoring.team_facts(helpers, replies[MAIN], state.entry_point)
+        if not facts.runs:
+            return Play(facts)
+        job = self._job(state, helpers, replies[MAIN], state.scoring)
+        stubbed: tuple[Job, ...] = ()
+        if self.reward == "strict":
+            stubbed = tuple(
+                self._job(state, {**helpers, name: Extracted(stub_helper(helpers[name].code, name))}, replies[MAIN],
+                          state.scoring)
+                if usage.called else job
+                for name, usage in zip(helpers, facts.usage, strict=True)
+            )  # fmt: skip
+        tells = state.turn + 1 < self.max_turns and self.feedback != "plain"
+        return Play(facts, job, stubbed, self._job(state, helpers, replies[MAIN], state.told) if tells else None)
+
+    def _job(self, state: Coding, helpers: Mapping[str, Extracted], main: Extracted, tests: tuple[str, ...]) -> Job:
+        sources = {name: reply.code for name, reply in helpers.items()}
+        program = team_program(state.preamble, sources, main.code, state.entry_point)
+        return Job(program, tests, (state.entry_point,), state.setup, Limits(self.cpu_seconds))
+
+    def _step(self, state: Coding, actions: Actions, play: Play, outcomes: Outcomes) -> Step | InfrastructureError:
+        verdicts: dict[Job, Verdict] = {}
+        for job in play.jobs():
+            outcome = outcomes[job]
+            if isinstance(outcome, InfrastructureError):
+                return outcome
+            verdicts[job] = outcome
+        verdict = None if play.job is None else verdicts[play.job]
+        if self.reward == "strict":
+            terms = scoring.strict(play.facts, verdict, [verdicts[job] for job in play.stubbed])
+        else:
+            terms = scoring.published(play.facts, verdict)
+        news: tuple[str, ...] = ()
+        if state.turn + 1 < self.max_turns:
+            news = self._news(state, play.facts, None if play.told is None else verdicts[play.told])
+        score = Score(terms, self._measures(state, play.facts, verdict), self._by_agent(play.facts, actions))
+        return Step(replace(state, turn=state.turn + 1, news=news), score)
+
+    def _news(self, state: Coding, facts: TeamFacts, told: Verdict | None) -> tuple[str, ...]:
+        split = Split(state.scoring, state.told, state.disjoint)
+        names = [name or state.entry_point for name in self.functions.values()]
+        return tuple(feedback.function_feedback(self.feedback, name, facts, told, split) for name in names)
+
+    def _measures(self, state: Coding, facts: TeamFacts, verdict: Verdict | None) -> dict[str, float]:
+        passed = 0 if verdict is None or not verdict.defined else verdict.passed
+        slow = 0 if verdict is None else sum(test.outcome == "timeout" for test in verdict.tests)
+        return {
+            "tests_num": float(passed),
+            "tests_den": float(len(state.scoring)),
+            "compiles": float(facts.problem is None),
+            "helper_called": float(any(usage.called for usage in facts.usage)),
+            "thin_wrapper": float(facts.wrapper),
+            "timeouts": float(slow),
+            "success": float(passed == len(state.scoring)),
+        }
+
+    def _by_agent(self, facts: TeamFacts, actions: Actions) -> dict[str, dict[str, float]]:
+        found = [*facts.helpers, facts.main]
+        return {
+            "usable": {agent: float(each.usable) for agent, each in zip(self.agents, found, strict=True)},
+            "characters": {agent: float(len(actions[agent])) for agent in self.agents},
+        }
+
+    def oracle(self, state: State) -> Mapping[str, str] | None:
+        """The row's own answer of a team with one helper; None where it has none or the team is another."""
+        assert isinstance(state, Coding)
+        if not state.answer or self.num_agents != 2:
+            return None
+        answer = dict(state.answer)
+        return {HELPER: answer[AUX], MAIN: answer[MAIN]}
+
+    floors: ClassVar[Mapping[str, float]] = {"empty": 0.0, "echo": 1.2, "random": 0.1}
+
+
+def problem(row: Mapping[str, Any], prompt: str, entry_point: str, tests: Tests) -> dict[str, Any]:
+    """A row as ``FunctionTask.begin`` takes it: what scores and what is told are parted once.
+
+    Raises:
+        ValueError: The prompt is no Python, or does not define ``entry_point``.
+    """
+    examples = docstring_examples(prompt, entry_point)
+    split = split_for_feedback(tests.blocks, [entry_point], examples)
+    gold = {name: row[name] for name in (AUX, MAIN) if isinstance(row.get(name), str)}
+    return {
+        "prompt": prompt,
+        "entry_point": entry_point,
+        "preamble": preamble_of(prompt, entry_point),
+        "setup": tests.setup,
+        "scoring": list(split.scoring),
+        "told": list(split.feedback),
+        "disjoint": split.disjoint,
+        **gold,
+    }

@@ -100,7 +100,7 @@ def partition(methods: Sequence[str], agents: Sequence[str], seed: int) -> dict[
     Each agent has its methods in the order of the class, and none where there are fewer methods than agents.
 
     >>> partition(("add", "pop", "size"), ("first", "second"), seed=0)
-    {'first': ('add', 'pop'), 'second': ('size',)}
+    {'first': ('add', 'size'), 'second': ('pop',)}
     """
     order = rng(seed, "partition of methods").permutation(len(methods))
     hands = {agent: sorted(order[i :: len(agents)].tolist()) for i, agent in enumerate(agents)}

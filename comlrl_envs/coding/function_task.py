@@ -12,19 +12,26 @@ from typing import Any, ClassVar
 import numpy as np
 
 from comlrl_envs.coding import feedback, scoring
+from comlrl_envs.coding.analysis import syntax_error
 from comlrl_envs.coding.program import preamble_of, stub_helper, team_program
 from comlrl_envs.coding.replies import Extracted, extract
+from comlrl_envs.coding.rows import function_row
 from comlrl_envs.coding.scoring import TeamFacts
-from comlrl_envs.coding.test_blocks import Split, Tests, docstring_examples, split_for_feedback
+from comlrl_envs.coding.syntax import FUNCTIONS, parse
+from comlrl_envs.coding.test_blocks import (
+    Split,
+    docstring_examples,
+    humaneval_tests,
+    mbpp_tests,
+    split_for_feedback,
+)
 from comlrl_envs.coding.verdicts import Outcomes, judge
 from comlrl_envs.errors import InfrastructureError, OptionError, closest, positive_int
 from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict
 from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
 
 MAIN, HELPER, AUX = "main", "helper", "aux"
-RULES = (
-    "Reply with Python code only. Imports, constants and functions of your own are welcome; tests and examples are not."
-)
+RULES = "Reply with Python code only."
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Coding(State):
     Attributes:
         prompt: The problem, as agents read it.
         entry_point: The function that is tested.
+        parameters: Its parameters, which the helpers share.
         preamble: What the problem itself defines.
         setup: Trusted source that the tests need.
         scoring: Tests that count.
@@ -44,6 +52,7 @@ class Coding(State):
 
     prompt: str
     entry_point: str
+    parameters: str
     preamble: str
     setup: str
     scoring: tuple[str, ...]
@@ -98,7 +107,7 @@ class FunctionTask(Scenario):
     cpu_seconds: float = 3.0
 
     presets: ClassVar[tuple[str, ...]] = ("published", "strict")
-    channel: ClassVar[bool] = False
+    channel = False
     terms = scoring.FUNCTION_TERMS
     metrics = ("tests_num", "tests_den", "compiles", "helper_called", "thin_wrapper", "timeouts", "success")
     agent_metrics = ("usable", "characters")
@@ -137,6 +146,7 @@ class FunctionTask(Scenario):
         return Coding(
             item["prompt"],
             item["entry_point"],
+            item["parameters"],
             item["preamble"],
             item["setup"],
             tuple(item["scoring"]),
@@ -146,27 +156,18 @@ class FunctionTask(Scenario):
         )
 
     def brief(self, state: State, agent: str) -> str:
-        """The part of the agent, the problem, and the rules."""
+        """The rule of form, the part of the agent, and the problem."""
         assert isinstance(state, Coding)
-        return f"{self._part(state.entry_point, agent)}\n\nProblem:\n{state.prompt.rstrip()}\n\n{RULES}"
-
-    def _part(self, entry_point: str, agent: str) -> str:
-        name, helpers = self.functions[agent], [name for name in self.functions.values() if name]
+        name = self.functions[agent]
         if name is not None:
-            return (
-                f"Write the Python function {name}. A teammate writes {entry_point} for the problem below at the same "
-                f"time and may call {name}; let it do a part of the work and return what is useful there."
-            )
-        if not helpers:
-            return f"Write the Python function {entry_point} for the problem below."
-        names = " and ".join(helpers)
-        return (
-            f"Write the Python function {entry_point} for the problem below. Teammates write {names} at the same time, "
-            f"with a part of the work: call it where it helps, and do not define it."
-            if len(helpers) == 1
-            else f"Write the Python function {entry_point} for the problem below. Teammates write {names} at the same "
-            "time, each with a part of the work: call them where they help, and do not define them."
+            call = f"{name}({state.parameters})"
+            request = f"{state.prompt.rstrip()}\n\nWrite a helper {call} that does a part of this for your teammate."
+            return f"{RULES}\n\n{request}"
+        helpers = [f"{name}({state.parameters})" for name in self.functions.values() if name is not None]
+        offer = {0: "", 1: f"The helper {''.join(helpers)} does a part of the work. "}.get(
+            len(helpers), f"The helpers {', '.join(helpers)} do parts of the work. "
         )
+        return f"{RULES}\n\n{offer}Complete this function:\n{state.prompt.rstrip()}"
 
     def observe(self, state: State, agent: str) -> str:
         """Nothing at first, then the feedback on the last program."""
@@ -253,25 +254,54 @@ class FunctionTask(Scenario):
         answer = dict(state.answer)
         return {HELPER: answer[AUX], MAIN: answer[MAIN]}
 
-    floors: ClassVar[Mapping[str, float]] = {"empty": 0.0, "echo": 1.2, "random": 0.1}
+    floors = {"empty": 0.0, "echo": 1.2, "random": 0.1}
 
 
-def problem(row: Mapping[str, Any], prompt: str, entry_point: str, tests: Tests) -> dict[str, Any]:
-    """A row as ``FunctionTask.begin`` takes it: what scores and what is told are parted once.
+def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A checked row as `FunctionTask.begin` takes it: what scores and what is told are parted once.
+
+    Args:
+        row: See ``rows.function_row``.
 
     Raises:
-        ValueError: The prompt is no Python, or does not define ``entry_point``.
+        KeyError, TypeError, ValueError: The row cannot be played.
     """
-    examples = docstring_examples(prompt, entry_point)
+    fields = function_row(row)
+    prompt, entry_point = fields["prompt"], fields["entry_point"]
+    if "test" in fields:
+        tests = humaneval_tests(fields["test"], entry_point, prompt if _is_source(prompt) else "")
+    else:
+        tests = mbpp_tests(fields)
+    examples = docstring_examples(prompt, entry_point) if _is_source(prompt) else ()
     split = split_for_feedback(tests.blocks, [entry_point], examples)
     gold = {name: row[name] for name in (AUX, MAIN) if isinstance(row.get(name), str)}
     return {
         "prompt": prompt,
         "entry_point": entry_point,
-        "preamble": preamble_of(prompt, entry_point),
+        "parameters": parameters(fields["signature"]),
+        "preamble": preamble_of(prompt, entry_point) if _is_source(prompt) else "",
         "setup": tests.setup,
         "scoring": list(split.scoring),
         "told": list(split.feedback),
         "disjoint": split.disjoint,
         **gold,
     }
+
+
+def parameters(signature: str) -> str:
+    """The names of a header's parameters.
+
+    >>> parameters("def add(x: int, *rest, y=0) -> int:")
+    'x, *rest, y'
+    """
+    (function,) = parse(f"{signature}\n    pass").body
+    assert isinstance(function, FUNCTIONS)
+    arguments = function.args
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    names += [f"*{arguments.vararg.arg}"] if arguments.vararg else []
+    names += [each.arg for each in arguments.kwonlyargs]
+    return ", ".join([*names, f"**{arguments.kwarg.arg}"] if arguments.kwarg else names)
+
+
+def _is_source(prompt: str) -> bool:
+    return syntax_error(prompt) is None

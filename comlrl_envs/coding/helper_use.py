@@ -11,12 +11,23 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from comlrl_envs.coding.program import without
-from comlrl_envs.coding.syntax import FUNCTIONS, SCOPES, bound_names, in_scope, is_read, parse, simple_binding
+from comlrl_envs.coding.syntax import (
+    DEFINITIONS,
+    FUNCTIONS,
+    SCOPES,
+    bound_names,
+    in_scope,
+    loaded_names,
+    parse,
+    simple_binding,
+)
 
 INSPECTIONS = frozenset({"callable", "print", "isinstance", "type", "id", "repr", "str", "bool", "hash", "dir", "help"})
 """Functions that may be handed a helper without ever calling it."""
 
 _MOST_COPIES = 100
+_NEAR = 20
+"""Statements after a call that are searched for a new binding of its value's name, so that the time stays linear."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +64,10 @@ def helper_usage(main: str, entry_point: str, helper: str) -> Usage:
     shared = _aliases(_Scope(parse(own).body, frozenset()), {helper})
     for scope in _reached(own, entry_point):
         names = _aliases(scope, shared)
+        read = set().union(*map(loaded_names, scope.body))
         for site in _sites(scope.body, names):
             uses += 1
-            if reason := _why_ignored(site, scope, helper):
+            if reason := _why_ignored(site, read, helper):
                 ignored.append(reason)
     return Usage(uses > 0, tuple(ignored), uses)
 
@@ -83,7 +95,9 @@ def _reached(main: str, entry_point: str) -> list[_Scope]:
     owners: dict[str, list[ast.stmt]] = {}
     for statement in body:
         for name in bound_names(statement):
-            owners.setdefault(name, []).append(statement)
+            # A definition replaces what held the name before; an assignment may use it.
+            kept = [] if isinstance(statement, DEFINITIONS) else owners.get(name, [])
+            owners[name] = [*kept, statement]
     todo, seen, scopes = [entry_point], {entry_point}, []
     while todo:
         for statement in owners.get(todo.pop(0), []):
@@ -202,7 +216,7 @@ def _is_name(node: ast.AST, names: Collection[str]) -> bool:
     return isinstance(node, ast.Name) and node.id in names
 
 
-def _why_ignored(site: _Site, scope: _Scope, helper: str) -> str | None:
+def _why_ignored(site: _Site, read: set[str], helper: str) -> str | None:
     """A sentence on a call whose value nobody reads, or None."""
     if not isinstance(site.node, ast.Call):
         return None
@@ -214,11 +228,12 @@ def _why_ignored(site: _Site, scope: _Scope, helper: str) -> str | None:
     if binding is None or _bare(binding[1]) is not value:
         return None
     name = binding[0]
-    if not any(_reads(statement, name) for statement in scope.body):
+    if name not in read:
         return f"{where} is bound to {name!r}, which is never read"
-    for statement in site.block[site.block.index(site.statement) + 1 :]:
+    following = site.block.index(site.statement) + 1
+    for statement in site.block[following : following + _NEAR]:
         again = simple_binding(statement)
-        if again is not None and again[0] == name and not _reads(statement, name):
+        if again is not None and again[0] == name and name not in loaded_names(statement):
             return f"{where} is bound to {name!r}, which is bound anew before it is read"
         if any(_is_name(node, [name]) for node in ast.walk(statement)):
             break
@@ -227,7 +242,3 @@ def _why_ignored(site: _Site, scope: _Scope, helper: str) -> str | None:
 
 def _bare(node: ast.expr) -> ast.expr:
     return node.value if isinstance(node, ast.Await) else node
-
-
-def _reads(statement: ast.AST, name: str) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name and is_read(node) for node in ast.walk(statement))

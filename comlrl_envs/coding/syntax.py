@@ -74,11 +74,10 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def last_line(node: ast.AST) -> int:
+def last_line(node: ast.stmt | ast.expr) -> int:
     """The line, from 1, on which a parsed node ends."""
-    end = getattr(node, "end_lineno", None)
-    assert isinstance(end, int), "a node that the parser made has an end"
-    return end
+    assert node.end_lineno is not None, "a node that the parser made has an end"
+    return node.end_lineno
 
 
 def source_of(statements: Iterable[ast.stmt], source: str) -> str:

@@ -58,6 +58,7 @@ def test_what_is_a_call(body):
         "def f(n):\n    return n.aux(3)",
         "def f(n):\n    return n\n\ndef unused(n):\n    return aux(n)",
         "def f(n):\n    return my_aux(n)",
+        "def f(n):\n    return aux(n)\n\ndef f(n):\n    return n",
     ],
 )
 def test_defect_a_mention_of_the_helper_counted_as_its_use(main):

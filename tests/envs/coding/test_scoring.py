@@ -1,4 +1,5 @@
 import itertools
+import time
 
 import pytest
 from hypothesis import given
@@ -174,3 +175,15 @@ def test_the_oldest_reward_of_classes_weighs_tests_by_their_agents():
     }
     assert sum(scoring.class_collaboration(None, agents).values()) == 0.0
     assert scoring.class_collaboration(found, {})["collaboration"] == 0.0
+
+
+MANY = ("x=aux(n)", "x{i}=aux(n)", "def g{i}(): return aux(n)", "g{i}=aux", "if n: aux(n)")
+
+
+@pytest.mark.parametrize("piece", MANY)
+def test_facts_about_a_long_reply_take_seconds(piece):
+    lines = "".join(f" {piece.format(i=i)}\n" for i in range(32_000 // len(piece) - 20))
+    begin = time.process_time()
+    known = facts(f"def f(n):\n{lines} return n\n", aux=AUX)
+    assert time.process_time() - begin < 10
+    assert known.main.found

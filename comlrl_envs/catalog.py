@@ -11,6 +11,7 @@ SHIPPED: tuple[tuple[str, str], ...] = (
     ("coding/humaneval-v0", "comlrl_envs.coding.humaneval:parallel_env"),
     ("coding/coop_humaneval-v0", "comlrl_envs.coding.coop_humaneval:parallel_env"),
     ("coding/mbpp-v0", "comlrl_envs.coding.mbpp:parallel_env"),
+    ("coding/classeval-v0", "comlrl_envs.coding.classeval:parallel_env"),
 )
 
 

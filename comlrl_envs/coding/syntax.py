@@ -139,11 +139,6 @@ def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
     yield from (default for default in node.args.kw_defaults if default is not None)
 
 
-def docstring_of(node: ast.AST) -> str | None:
-    """The docstring of a function, class or module as it stands, or None."""
-    return ast.get_docstring(node, clean=False) if isinstance(node, (*DEFINITIONS, ast.Module)) else None
-
-
 def own_statements(body: list[ast.stmt]) -> list[ast.stmt]:
     """A body without its docstring."""
     first = body[0] if body else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -114,6 +115,8 @@ class Worker:
         self._stream = ours
         self._frames = Frames()
         self.filtered: bool | None = None
+        self._folder = ""
+        self._last_words = ""
         assert self._caretaker.stdin is not None
         self._leash = self._caretaker.stdin
         try:
@@ -144,6 +147,7 @@ class Worker:
             while (message := self._frames.take()) is not None:
                 if "ready" in message[0]:
                     self.filtered = bool(message[0]["seccomp"])
+                    self._folder = str(message[0]["ready"])
                     continue
                 messages.append(message[0])
             return messages
@@ -166,6 +170,9 @@ class Worker:
             # Its children die with it.
             self._caretaker.kill()
             self._caretaker.wait()
+        if self._folder:
+            # Its own last act, unless it was killed itself.
+            shutil.rmtree(self._folder, ignore_errors=True)
         self._notes.seek(0)
         words = self._notes.read().decode(errors="replace").strip()[-NOTED_CHARS:]
         self._last_words = f"; it said: {words}" if words else ""
@@ -179,9 +186,6 @@ class Worker:
         except BrokenPipeError:
             # What was not read by a caretaker that is gone.
             pass
-
-    _last_words = ""
-
 
 def supported() -> bool:
     """Whether this platform has what the workers are made of."""

@@ -5,7 +5,9 @@
   methods; ``"partition"``: a deal of the episode's seed says which are whose, and others are not taken.
 - Observation: task and skeleton; from the second turn on also the feedback: ``"plain"`` (a request to revise),
   ``"passed"``, ``"levels"`` (syntax and tests), ``"diagnosis"`` (missing and broken methods, and which methods failing
-  tests use), ``"group"`` (the class as merged) or ``"personal"`` (who chose which methods). No test is ever shown.
+  tests use), ``"group"`` (the class as merged), ``"personal"`` (who chose which methods) or ``"expert"`` (edits by a
+  model behind an OpenAI-compatible endpoint, which reads everybody's code and the diagnosis: ``expert_model="NAME"``,
+  ``expert_base_url="http://..."``; the diagnosis if it gives no answer). No test is ever shown.
 - Action: any text; methods are found by their syntax, in a class or bare, in fences or not. Of several agents' code for
   a method, that of the first agent whose code compiles is taken.
 - Reward: in ``[-1, 6]``, 0 if the class does not compile; else 2 x share of methods with code that compiles, 4 x share
@@ -13,12 +15,14 @@
 - Episode end: after ``max_turns`` joint actions (default 1).
 - The class and its tests run in ``comlrl_envs.sandbox``, in two processes.
 - Metrics: ``tests_num`` of ``tests_den`` passed, ``compiles``, ``covered``, ``overlap``, ``timeouts``, ``success`` (all
-  tests passed, no method written twice) and ``collaboration_score`` (the oldest reward, [0, 10]: compiles 3, tests 5,
-  and 2 for tests weighted by the agents they bring together); per agent ``methods`` and ``characters``.
+  tests passed, no method written twice), ``collaboration_score`` (the oldest reward, [0, 10]: compiles 3, tests 5,
+  and 2 for tests weighted by the agents they bring together) and ``expert_failed`` (an expert was asked and gave no
+  answer); per agent ``methods`` and ``characters``.
 - Data: ClassEval (CC BY-NC 4.0), 82 of its classes, less those that need other packages or fail as published; rows such
   as ``{"skeleton": "class A: ...", "test": "import unittest ..."}``. Demo set: 64 train and 32 eval classes written for
   this project (MIT).
-- Channel: what ``"group"`` and ``"personal"`` show of teammates; none in the other modes.
+- Channel: what ``"group"`` and ``"personal"`` show of teammates, and what an ``"expert"`` repeats of them; none in the
+  other modes.
 - Versions: v0, first release.
 
 Example:
@@ -31,6 +35,7 @@ Example:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,19 +43,25 @@ from typing import Any
 import numpy as np
 
 from comlrl_envs.assemble import build_env
-from comlrl_envs.coding import feedback, scoring
+from comlrl_envs.coding import expert, feedback, scoring
 from comlrl_envs.coding.class_merge import merge, read_reply
 from comlrl_envs.coding.class_skeleton import Skeleton, agents_by_test, methods_by_test, partition, read_skeleton
+from comlrl_envs.coding.consulting import Consulting
 from comlrl_envs.coding.feedback import ClassFacts, class_facts
+from comlrl_envs.coding.replies import extract
 from comlrl_envs.coding.rows import class_row
 from comlrl_envs.coding.verdicts import Outcomes, judge
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import InfrastructureError, OptionError, closest, positive_int
 from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict
-from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
+from comlrl_envs.scenario import Actions, Score, State, Step
 from comlrl_envs.sources import loader
 from comlrl_envs.tasks import Row
 
+FEEDBACK = feedback.CLASS_MODES
+"""Modes that ask nobody; ``expert.MODE`` asks a model."""
+REMEMBERED = 1024
+"""Classes of which a process keeps what was made of their rows."""
 ASSIGNMENTS = ("self_select", "partition")
 RULES = "Reply with Python code only: the methods that you choose, each whole, with its signature and decorators."
 
@@ -86,12 +97,12 @@ class Completing(State):
 
 
 @dataclass(frozen=True)
-class ClassEval(Scenario):
+class ClassEval(Consulting):
     """Rules of the game; see the module.
 
     Attributes:
         max_turns: Joint actions of an episode, >= 1.
-        feedback: One of ``feedback.CLASS_MODES``.
+        feedback: One of ``feedback.CLASS_MODES``, or ``"expert"``.
         num_agents: Agents that write.
         assignment: ``"self_select"`` or ``"partition"``.
         reward: ``"published"``.
@@ -108,11 +119,16 @@ class ClassEval(Scenario):
     backend: str = "auto"
     workers: int = 0
     cpu_seconds: float = 5.0
+    expert_model: str = ""
+    expert_base_url: str = ""
+    expert_key_variable: str = expert.KEY_VARIABLE
+    expert_retries: int = expert.RETRIES
 
     presets = ("published",)
     terms = scoring.CLASS_TERMS
     metrics = (
         "tests_num", "tests_den", "compiles", "covered", "overlap", "timeouts", "collaboration_score", "success",
+        expert.FAILED,
     )  # fmt: skip
     agent_metrics = ("methods", "characters")
     reward_range = (scoring.CLASS_MINIMUM, scoring.CLASS_MAXIMUM)
@@ -120,7 +136,7 @@ class ClassEval(Scenario):
     def __post_init__(self) -> None:
         """Check the settings."""
         for name, value, options in (
-            ("feedback", self.feedback, feedback.CLASS_MODES), ("assignment", self.assignment, ASSIGNMENTS),
+            ("feedback", self.feedback, (*FEEDBACK, expert.MODE)), ("assignment", self.assignment, ASSIGNMENTS),
             ("reward", self.reward, self.presets),
         ):  # fmt: skip
             if value not in options:
@@ -129,6 +145,7 @@ class ClassEval(Scenario):
             positive_int(name, vars(self)[name])
         Sandbox(self.backend, self.workers)
         Limits(self.cpu_seconds)
+        _ = self.expert
 
     @property
     def agents(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -137,18 +154,17 @@ class ClassEval(Scenario):
 
     @property
     def channel(self) -> bool:  # type: ignore[override]
-        """Whether agents are shown what others wrote."""
-        return self.feedback in ("group", "personal")
+        """Whether agents may be shown what others wrote; an expert may repeat what it reads."""
+        return self.feedback in ("group", "personal", expert.MODE)
 
     def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
         """The class of a row, its methods dealt if they are."""
-        targets = tuple(item["targets"])
+        skeleton, tests = _class_of(item["skeleton"], item["class_name"], item["test"])
         shares: tuple[tuple[str, ...], ...] = ()
         if self.assignment == "partition":
-            shares = tuple(partition(targets, self.agents, int(rng.integers(2**31))).values())
-        return Completing(
-            item["skeleton"], item["class_name"], targets, item["test"], item["tests"], item["solution"], shares
-        )
+            shares = tuple(partition(skeleton.targets, self.agents, int(rng.integers(2**31))).values())
+        solution = item.get("solution_code") or ""
+        return Completing(skeleton.source, skeleton.class_name, skeleton.targets, item["test"], tests, solution, shares)
 
     def brief(self, state: State, agent: str) -> str:
         """The rule of form, who writes what, and the skeleton."""
@@ -177,10 +193,17 @@ class ClassEval(Scenario):
         ]
         jobs = [self._job(state, facts) for state, _, facts in played]
         outcomes = judge(Sandbox(self.backend, self.workers), [job for job in jobs if job is not None])
-        return [
+        steps = [
             self._step(state, actions, facts, job, outcomes)
             for (state, actions, facts), job in zip(played, jobs, strict=True)
         ]
+        return self.consulted(steps, lambda place, news: self._question(*played[place][:2], news))
+
+    def _question(self, state: Completing, actions: Actions, news: tuple[str, ...]) -> expert.Question:
+        """What the expert is asked."""
+        parts = [expert.Part(agent, f"the methods of {agent}", expert.written(extract(actions[agent])), report)
+                 for agent, report in zip(self.agents, news, strict=True)]  # fmt: skip
+        return expert.Question(state.source, tuple(parts))
 
     def _facts(self, state: Completing, actions: Actions) -> ClassFacts:
         skeleton = state.skeleton
@@ -209,7 +232,8 @@ class ClassEval(Scenario):
         turn = state.turn + 1
         news: tuple[str, ...] = ()
         if turn < self.max_turns:
-            news = tuple(feedback.class_feedback(self.feedback, agent, facts, verdict) for agent in self.agents)
+            mode = "diagnosis" if self.feedback == expert.MODE else self.feedback
+            news = tuple(feedback.class_feedback(mode, agent, facts, verdict) for agent in self.agents)
         score = Score(terms, self._measures(state, facts, verdict), self._by_agent(facts, actions))
         return Step(replace(state, turn=turn, news=news), score)
 
@@ -226,6 +250,7 @@ class ClassEval(Scenario):
             "timeouts": 0.0 if verdict is None else float(sum(test.outcome == "timeout" for test in verdict.tests)),
             "collaboration_score": sum(together.values()),
             "success": float(passed == state.tests and not merged.overlap),
+            expert.FAILED: 0.0,
         }
 
     def _by_agent(self, facts: ClassFacts, actions: Actions) -> dict[str, dict[str, float]]:
@@ -258,21 +283,21 @@ class ClassEval(Scenario):
 
 
 def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A checked row as ``ClassEval.begin`` takes it.
+    """A checked row; see ``rows.class_row``.
 
     Raises:
-        KeyError, TypeError, ValueError: The row cannot be played; see ``rows.class_row``.
+        KeyError, TypeError, ValueError: The row cannot be played.
     """
     fields = class_row(row)
-    skeleton = read_skeleton(fields["skeleton"], fields["class_name"])
-    return {
-        "skeleton": skeleton.source,
-        "class_name": skeleton.class_name,
-        "targets": list(skeleton.targets),
-        "test": fields["test"],
-        "tests": len(methods_by_test(fields["test"], skeleton.targets)),
-        "solution": fields.get("solution_code") or "",
-    }
+    _class_of(fields["skeleton"], fields["class_name"], fields["test"])
+    return fields
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _class_of(source: str, class_name: str, test: str) -> tuple[Skeleton, int]:
+    """The class to complete, and the number of its tests."""
+    skeleton = read_skeleton(source, class_name)
+    return skeleton, len(methods_by_test(test, skeleton.targets))
 
 
 def demo_rows(split: str) -> Iterable[Row]:

@@ -30,7 +30,7 @@ MOST_MESSAGE_CHARACTERS = 200
 MOST_CODE_CHARACTERS = 6000
 """Characters of the team's class that a group report shows."""
 
-_REVISE = "Revise your code and write all of it again."
+REVISE = "Revise your code and write all of it again."
 
 
 def function_feedback(mode: str, name: str, facts: TeamFacts, verdict: Verdict | None, split: Split) -> str:
@@ -51,9 +51,9 @@ def function_feedback(mode: str, name: str, facts: TeamFacts, verdict: Verdict |
     """
     _check(mode, FUNCTION_MODES)
     if mode == "plain":
-        return _REVISE
+        return REVISE
     if mode == "passed":
-        return f"{_all_passed(facts.runs and _complete(verdict))}\n{_REVISE}"
+        return f"{_all_passed(facts.runs and _complete(verdict))}\n{REVISE}"
     is_main = name == facts.main.name
     if mode == "levels":
         own = facts.main if is_main else next(each for each in facts.helpers if each.name == name)
@@ -63,14 +63,14 @@ def function_feedback(mode: str, name: str, facts: TeamFacts, verdict: Verdict |
             f"Tests: {_share(verdict)}.",
         ]
         lines += [f"Use of {h.name}: {_use(h, u)}." for h, u in _helpers(facts) if is_main]
-        return "\n".join([*lines, _REVISE])
+        return "\n".join([*lines, REVISE])
     lines = [f"{_whose(each, name)}: {_state(each)}" for each in (*facts.helpers, facts.main)]
     lines.append(f"Program: {'compiles' if facts.problem is None else f'does not compile. {facts.problem}'}.")
     lines.append(f"Tests: {_share(verdict)}.{_definitions(verdict)}")
     lines += _failures(verdict, split)
     if is_main:
         lines += _use_in_detail(facts)
-    return "\n".join([*lines, _REVISE])
+    return "\n".join([*lines, REVISE])
 
 
 def _check(mode: str, modes: Sequence[str]) -> None:
@@ -215,16 +215,16 @@ def class_feedback(mode: str, agent: str, facts: ClassFacts, verdict: Verdict | 
     """
     _check(mode, CLASS_MODES)
     if mode == "plain":
-        return _REVISE
+        return REVISE
     if mode == "passed":
-        return f"{_all_passed(_complete(verdict))}\n{_REVISE}"
+        return f"{_all_passed(_complete(verdict))}\n{REVISE}"
     problem = facts.merged.problem
     levels = [
         f"The team's class {'compiles' if problem is None else f'does not compile: {problem}'}.",
         f"Tests: {_share(verdict)}.{_definitions(verdict)}",
     ]
     detail = {"levels": [], "diagnosis": _diagnosis, "group": _group, "personal": _personal}[mode]
-    return "\n".join([*levels, *(detail(agent, facts, verdict) if callable(detail) else []), _REVISE])
+    return "\n".join([*levels, *(detail(agent, facts, verdict) if callable(detail) else []), REVISE])
 
 
 def _diagnosis(agent: str, facts: ClassFacts, verdict: Verdict | None) -> list[str]:

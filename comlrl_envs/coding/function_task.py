@@ -11,26 +11,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from comlrl_envs.coding import feedback, scoring
-from comlrl_envs.coding.analysis import syntax_error
-from comlrl_envs.coding.program import preamble_of, stub_helper, team_program
+from comlrl_envs.coding import expert, feedback, scoring
+from comlrl_envs.coding.consulting import Consulting
+from comlrl_envs.coding.problems import parameters, problem_of, solution_of
+from comlrl_envs.coding.program import stub_helper, team_program
 from comlrl_envs.coding.replies import Extracted, extract
-from comlrl_envs.coding.rows import function_row
 from comlrl_envs.coding.scoring import TeamFacts
-from comlrl_envs.coding.syntax import FUNCTIONS, parse
-from comlrl_envs.coding.test_blocks import (
-    Split,
-    docstring_examples,
-    humaneval_tests,
-    mbpp_tests,
-    split_for_feedback,
-)
+from comlrl_envs.coding.test_blocks import Split
 from comlrl_envs.coding.verdicts import Outcomes, judge
 from comlrl_envs.errors import InfrastructureError, OptionError, closest, positive_int
 from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict
-from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
+from comlrl_envs.scenario import Actions, Score, State, Step
 
 MAIN, HELPER, AUX = "main", "helper", "aux"
+FEEDBACK = feedback.FUNCTION_MODES
+"""Modes that ask nobody; ``expert.MODE`` asks a model."""
 RULES = "Reply with Python code only."
 
 
@@ -47,7 +42,7 @@ class Coding(State):
         scoring: Tests that count.
         told: Tests that feedback reports on.
         disjoint: Whether feedback may show those.
-        answer: A team's answer, by function; () if the row has none.
+        answer: What each agent could write; () if the row has no answer for such a team.
     """
 
     prompt: str
@@ -85,12 +80,12 @@ class Play:
 
 
 @dataclass(frozen=True)
-class FunctionTask(Scenario):
+class FunctionTask(Consulting):
     """Rules that the games about one function share.
 
     Attributes:
         max_turns: Joint actions of an episode, >= 1.
-        feedback: ``"plain"``, ``"passed"``, ``"levels"`` or ``"diagnosis"``.
+        feedback: ``"plain"``, ``"passed"``, ``"levels"``, ``"diagnosis"`` or ``"expert"``.
         num_agents: Main, and one helper for each agent more.
         reward: Name of the preset.
         backend: Of the sandbox: ``"auto"``, ``"bwrap"`` or ``"fork"``.
@@ -105,16 +100,21 @@ class FunctionTask(Scenario):
     backend: str = "auto"
     workers: int = 0
     cpu_seconds: float = 3.0
+    expert_model: str = ""
+    expert_base_url: str = ""
+    expert_key_variable: str = expert.KEY_VARIABLE
+    expert_retries: int = expert.RETRIES
 
     presets: ClassVar[tuple[str, ...]] = ("published", "strict")
-    channel = False
     terms = scoring.FUNCTION_TERMS
-    metrics = ("tests_num", "tests_den", "compiles", "helper_called", "thin_wrapper", "timeouts", "success")
+    metrics = (
+        "tests_num", "tests_den", "compiles", "helper_called", "thin_wrapper", "timeouts", "success", expert.FAILED,
+    )  # fmt: skip
     agent_metrics = ("usable", "characters")
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        choices = (("feedback", self.feedback, feedback.FUNCTION_MODES), ("reward", self.reward, self.presets))
+        choices = (("feedback", self.feedback, (*FEEDBACK, expert.MODE)), ("reward", self.reward, self.presets))
         for name, value, options in choices:
             if value not in options:
                 raise OptionError(f"{name}={value!r}; expected one of {options}.{closest(value, options)}")
@@ -122,6 +122,16 @@ class FunctionTask(Scenario):
             positive_int(name, vars(self)[name])
         Sandbox(self.backend, self.workers)
         Limits(self.cpu_seconds)
+        _ = self.expert
+
+    @property
+    def channel(self) -> bool:  # type: ignore[override]
+        """Whether agents may be shown what others wrote: an expert reads it all, and may repeat it."""
+        return self.feedback == expert.MODE
+
+    def blank(self, reply: str) -> str:
+        """Nothing, where an expert may tell teammates what is in a reply."""
+        return "" if self.channel else reply
 
     @property
     def functions(self) -> dict[str, str | None]:
@@ -141,19 +151,27 @@ class FunctionTask(Scenario):
         return 0.0, scoring.maximum(self.num_agents - 1)
 
     def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
-        """The problem of a row; see ``problem``."""
-        answer = tuple((name, item[name]) for name in (AUX, MAIN) if name in item)
+        """The problem of a row; see ``problems.from_row``."""
+        problem = problem_of(item)
+        split = problem.split
         return Coding(
             item["prompt"],
             item["entry_point"],
-            item["parameters"],
-            item["preamble"],
-            item["setup"],
-            tuple(item["scoring"]),
-            tuple(item["told"]),
-            item["disjoint"],
-            answer if len(answer) == 2 else (),
+            parameters(item["signature"]),
+            problem.preamble,
+            problem.setup,
+            split.scoring,
+            split.feedback,
+            split.disjoint,
+            self._answer(item),
         )
+
+    def _answer(self, item: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+        """What a row says that each agent could write: a helper and main, or main alone."""
+        if self.num_agents == 2 and AUX in item and MAIN in item:
+            return (HELPER, item[AUX]), (MAIN, item[MAIN])
+        solution = solution_of(item) if self.num_agents == 1 else None
+        return () if solution is None else ((MAIN, solution),)
 
     def brief(self, state: State, agent: str) -> str:
         """The rule of form, the part of the agent, and the problem."""
@@ -178,7 +196,16 @@ class FunctionTask(Scenario):
         """Run all programs at once and score them."""
         played = [(state, actions, self._play(state, actions)) for state, actions in pairs if isinstance(state, Coding)]
         outcomes = judge(Sandbox(self.backend, self.workers), [job for _, _, play in played for job in play.jobs()])
-        return [self._step(state, actions, play, outcomes) for state, actions, play in played]
+        steps = [self._step(state, actions, play, outcomes) for state, actions, play in played]
+        return self.consulted(steps, lambda place, news: self._question(*played[place][:2], news))
+
+    def _question(self, state: Coding, actions: Actions, news: tuple[str, ...]) -> expert.Question:
+        """What the expert is asked: main's report names all functions, so it is the only one."""
+        names = self.functions.items()
+        parts = [expert.Part(name or MAIN, f"the function {name or state.entry_point}",
+                             expert.written(extract(actions[agent])), "" if name else report)
+                 for (agent, name), report in zip(names, news, strict=True)]  # fmt: skip
+        return expert.Question(state.prompt, tuple(parts))
 
     def _play(self, state: Coding, actions: Actions) -> Play:
         replies = {agent: extract(actions[agent]) for agent in self.agents}
@@ -224,7 +251,8 @@ class FunctionTask(Scenario):
     def _news(self, state: Coding, facts: TeamFacts, told: Verdict | None) -> tuple[str, ...]:
         split = Split(state.scoring, state.told, state.disjoint)
         names = [name or state.entry_point for name in self.functions.values()]
-        return tuple(feedback.function_feedback(self.feedback, name, facts, told, split) for name in names)
+        mode = "diagnosis" if self.feedback == expert.MODE else self.feedback
+        return tuple(feedback.function_feedback(mode, name, facts, told, split) for name in names)
 
     def _measures(self, state: Coding, facts: TeamFacts, verdict: Verdict | None) -> dict[str, float]:
         passed = 0 if verdict is None or not verdict.defined else verdict.passed
@@ -237,6 +265,7 @@ class FunctionTask(Scenario):
             "thin_wrapper": float(facts.wrapper),
             "timeouts": float(slow),
             "success": float(passed == len(state.scoring)),
+            expert.FAILED: 0.0,
         }
 
     def _by_agent(self, facts: TeamFacts, actions: Actions) -> dict[str, dict[str, float]]:
@@ -247,61 +276,9 @@ class FunctionTask(Scenario):
         }
 
     def oracle(self, state: State) -> Mapping[str, str] | None:
-        """The row's own answer of a team with one helper; None where it has none or the team is another."""
+        """The row's answer of a helper and main, or its solution for main alone; None where it has none."""
         assert isinstance(state, Coding)
-        if not state.answer or self.num_agents != 2:
-            return None
-        answer = dict(state.answer)
-        return {HELPER: answer[AUX], MAIN: answer[MAIN]}
+        return dict(state.answer) or None
 
-    floors = {"empty": 0.0, "echo": 1.2, "random": 0.1}
-
-
-def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A checked row as `FunctionTask.begin` takes it: what scores and what is told are parted once.
-
-    Args:
-        row: See ``rows.function_row``.
-
-    Raises:
-        KeyError, TypeError, ValueError: The row cannot be played.
-    """
-    fields = function_row(row)
-    prompt, entry_point = fields["prompt"], fields["entry_point"]
-    if "test" in fields:
-        tests = humaneval_tests(fields["test"], entry_point, prompt if _is_source(prompt) else "")
-    else:
-        tests = mbpp_tests(fields)
-    examples = docstring_examples(prompt, entry_point) if _is_source(prompt) else ()
-    split = split_for_feedback(tests.blocks, [entry_point], examples)
-    gold = {name: row[name] for name in (AUX, MAIN) if isinstance(row.get(name), str)}
-    return {
-        "prompt": prompt,
-        "entry_point": entry_point,
-        "parameters": parameters(fields["signature"]),
-        "preamble": preamble_of(prompt, entry_point) if _is_source(prompt) else "",
-        "setup": tests.setup,
-        "scoring": list(split.scoring),
-        "told": list(split.feedback),
-        "disjoint": split.disjoint,
-        **gold,
-    }
-
-
-def parameters(signature: str) -> str:
-    """The names of a header's parameters.
-
-    >>> parameters("def add(x: int, *rest, y=0) -> int:")
-    'x, *rest, y'
-    """
-    (function,) = parse(f"{signature}\n    pass").body
-    assert isinstance(function, FUNCTIONS)
-    arguments = function.args
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    names += [f"*{arguments.vararg.arg}"] if arguments.vararg else []
-    names += [each.arg for each in arguments.kwonlyargs]
-    return ", ".join([*names, f"**{arguments.kwarg.arg}"] if arguments.kwarg else names)
-
-
-def _is_source(prompt: str) -> bool:
-    return syntax_error(prompt) is None
+    # No echo of a prompt and no noise holds a function that returns something.
+    floors = {"empty": 0.0, "echo": 0.0, "random": 0.0}  # noqa: RUF012  # a plain attribute of the base class

@@ -4,8 +4,10 @@
   time, neither sees the other's code. ``num_agents=1``: main alone; 3 and more: ``helper_1`` with ``aux_1`` and so on.
 - Observation: the problem, and the helper's name with the parameters of the function; from the second turn on also the
   feedback: ``"plain"`` (a request to revise), ``"passed"`` (whether all checks passed), ``"levels"`` (a line each on
-  function, syntax, tests and use of the helper) or ``"diagnosis"`` (with lines, reasons and failing tests). No test
-  that scores is ever shown: feedback has tests of its own, or where a task has one test alone, only its outcome.
+  function, syntax, tests and use of the helper), ``"diagnosis"`` (with lines, reasons and failing tests) or
+  ``"expert"`` (edits by a model behind an OpenAI-compatible endpoint, which reads everybody's code and the diagnosis:
+  ``expert_model="NAME"``, ``expert_base_url="http://..."``; the diagnosis if it gives no answer). No test that scores
+  is ever shown: feedback has tests of its own, or where a task has one test alone, only its outcome.
 - Action: any text; the code in it is found by its syntax, in fences or not.
 - Reward: in ``[0, 4]`` (main alone: 2.1). ``reward="published"`` (default): 0.4 if the helper's function returns
   something, 0.6 if main's does, or else nothing more; 0.5 if the program compiles, or else nothing more; the share of
@@ -15,11 +17,12 @@
 - Episode end: after ``max_turns`` joint actions (default 1).
 - Programs run in ``comlrl_envs.sandbox``; tests run outside the process of the program.
 - Metrics: ``tests_num`` of ``tests_den`` passed, ``compiles``, ``helper_called``, ``thin_wrapper``, ``timeouts``,
-  ``success`` (all tests passed); per agent ``usable`` (its function can be run) and ``characters``.
+  ``success`` (all tests passed), ``expert_failed`` (an expert was asked and gave no answer); per agent ``usable`` (its
+  function can be run) and ``characters``.
 - Data: HumanEval (MIT), its first 32 problems held out, 130 to train on; rows such as ``{"prompt": "def f(x): ...",
   "entry_point": "f", "test": "def check(candidate): ..."}``. Demo set: 64 train and 32 eval problems written for this
   project (MIT).
-- Channel: none; a helper is heard through its function alone.
+- Channel: none; a helper is heard through its function alone. An ``"expert"`` may repeat to one what another wrote.
 - Versions: v0, first release.
 
 Example:
@@ -38,7 +41,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from comlrl_envs.assemble import build_env
-from comlrl_envs.coding.function_task import FunctionTask, from_row
+from comlrl_envs.coding.function_task import FunctionTask
+from comlrl_envs.coding.problems import from_row
 from comlrl_envs.env import TextEnv
 from comlrl_envs.sources import loader
 from comlrl_envs.tasks import Row

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from comlrl_envs.coding.syntax import Function, parse
+from comlrl_envs.coding.syntax import FUNCTIONS, Function, bound_names, loaded_names, moved, parse
+from comlrl_envs.coding.test_blocks import Tests, entry_function, humaneval_tests, mbpp_tests
 from comlrl_envs.errors import closest
 
 
@@ -16,12 +18,13 @@ def function_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         row: In HumanEval's form ``prompt``, ``entry_point`` and ``test`` (source that defines ``check(candidate)``); in
-            MBPP's ``prompt`` or ``text``, ``test_list`` and ``canonical_solution`` or ``code``. Any may have
-            ``canonical_solution``, and the team's answer as ``aux`` and ``main``.
+            MBPP's ``prompt`` or ``text``, ``test_list``, and ``entry_point`` or reference code (``canonical_solution``
+            or ``code``). Any may have ``canonical_solution``, and the team's answer as ``aux`` and ``main``.
 
     Returns:
         The row with ``prompt`` (a problem that shows the function's signature), ``entry_point``, ``signature`` (such as
-        ``"def add(x, y):"``), and ``test`` or ``test_list``, ``test_imports`` and ``test_setup_code``.
+        ``"def add(x, y):"``), and ``test`` or ``test_list``, ``test_imports`` and ``test_setup_code``. Read again it is
+        the same.
 
     Raises:
         KeyError: A field is missing.
@@ -30,15 +33,35 @@ def function_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     fields = dict(row)
     if "test" not in row and "test_list" in row:
-        fields.update(_mbpp_fields(row))
-    for name in ("prompt", "entry_point"):
-        _text(fields, name)
-    if "test_list" in fields and "test" not in fields:
-        _check_test_list(fields)
+        fields |= _mbpp_fields(row)
     else:
-        _check_test(_text(fields, "test"))
-    fields["signature"] = _signature(fields)
+        for name in ("prompt", "entry_point", "test"):
+            _text(fields, name)
+        fields["prompt"] = _with_parameters(fields)
+    if "signature" not in fields:
+        fields["signature"] = _shown_signature(fields["prompt"], fields["entry_point"])
+    entry_function(f"{fields['signature']}\n    pass", fields["entry_point"])
+    tests_of(fields)
     return fields
+
+
+def tests_of(fields: Mapping[str, Any]) -> Tests:
+    """The tests of a row that ``function_row`` has read."""
+    prompt, entry_point = fields["prompt"], fields["entry_point"]
+    if "test" in fields:
+        return humaneval_tests(fields["test"], entry_point, prompt_source(prompt) or "")
+    return mbpp_tests(fields)
+
+
+def prompt_source(prompt: str) -> str | None:
+    """A prompt as source, with a body where it ends with a header or a comment; None if it is prose."""
+    for source in (prompt, f"{prompt}\n    pass\n"):
+        try:
+            parse(source)
+        except SyntaxError:
+            continue
+        return source
+    return None
 
 
 def class_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,57 +100,120 @@ def class_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mbpp_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    solution = row["canonical_solution"] if "canonical_solution" in row else row["code"]
     tests = row["test_list"]
     if not isinstance(tests, list | tuple) or not tests or not all(isinstance(test, str) for test in tests):
         raise ValueError("'test_list' holds no tests; expected a list of lines that begin with 'assert'")
-    functions = {node.name: node for node in _parsed(solution, "canonical_solution").body if isinstance(node, Function)}
-    called = {node.id for node in ast.walk(_parsed(tests[0], "test_list")) if isinstance(node, ast.Name)}
-    name = row.get("entry_point") or next((name for name in functions if name in called), None)
-    if name not in functions:
-        raise ValueError(f"the solution defines {sorted(functions)}, and not {name!r}, which the tests call")
-    words = (row["prompt"] if "prompt" in row else row["text"]).strip().strip("'\"").strip()
-    header = f"def {name}({ast.unparse(functions[name].args)}):"
-    shown = words if f"{name}(" in words else f'{header}\n    """{_escaped(words)}"""\n'
-    return {
-        "prompt": shown,
+    code = _reference(row)
+    name = _entry_point(row, code)
+    reference = entry_function(code, name) if code else None
+    if code and reference is None:
+        raise ValueError(f"the solution defines {_functions_of(code)}, and not {name!r}, which is the entry point")
+    header = row.get("signature") or (_header(reference) if reference else f"def {name}({_arguments(tests, name)}):")
+    fields = {
+        "prompt": _mbpp_prompt(_text(row, "prompt" if "prompt" in row else "text"), name, header),
         "entry_point": name,
         "signature": header,
-        "canonical_solution": solution,
-        "test_imports": list(row.get("test_imports") or ()),
+        "test_imports": _test_imports(row, code),
         "test_setup_code": row.get("test_setup_code") or "",
     }
+    return {**fields, "canonical_solution": code} if code else fields
 
 
-def _check_test_list(fields: Mapping[str, Any]) -> None:
-    for test in (*fields["test_imports"], fields["test_setup_code"], *fields["test_list"]):
-        _parsed(test, "test_list")
+def _reference(row: Mapping[str, Any]) -> str:
+    """The row's own solution, if it is one by itself and not a body for its prompt."""
+    code = row.get("canonical_solution") or row.get("code") or ""
+    _parsed(code, "canonical_solution")
+    return str(code)
 
 
-def _check_test(test: str) -> None:
-    checks = [node for node in _functions(_parsed(test, "test"), "check") if node.name == "check"]
-    if not checks:
-        raise ValueError("'test' does not define check(candidate)")
-    if not any(isinstance(node, ast.Assert) for check in checks for node in ast.walk(check)):
-        raise ValueError("'test' asserts nothing; without tests nothing can be scored")
+def _entry_point(row: Mapping[str, Any], code: str) -> str:
+    """The row's, or the last function of the reference code that the first test calls."""
+    if row.get("entry_point"):
+        return _text(row, "entry_point")
+    if not code:
+        raise ValueError("the row has no 'entry_point', and no 'canonical_solution' or 'code' to take it from")
+    called = loaded_names(_parsed(row["test_list"][0], "test_list"))
+    found = next((name for name in reversed(_functions_of(code)) if name in called), None)
+    if found is None:
+        raise ValueError(f"the solution defines {_functions_of(code)}, of which the first test calls none")
+    return found
 
 
-def _signature(fields: Mapping[str, Any]) -> str:
-    """The header of the entry function: that of the solution, or else of the prompt, whose body is missing."""
-    if "signature" in fields:
-        return str(fields["signature"])
-    name, prompt = fields["entry_point"], fields["prompt"]
-    for source in (prompt, f"{prompt}\n    pass"):
-        try:
-            tree = parse(source)
-        except SyntaxError:
-            continue
-        for node in _functions(tree, name):
-            if node.name == name:
-                kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-                returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
-                return f"{kind} {name}({ast.unparse(node.args)}){returns}:"
-    raise ValueError(f"'prompt' shows no function {name!r}, which is the entry point")
+def _functions_of(code: str) -> list[str]:
+    return [node.name for node in parse(code).body if isinstance(node, FUNCTIONS)]
+
+
+def _mbpp_prompt(text: str, name: str, header: str) -> str:
+    """The task under the function's header, or as it is where it shows the parameters itself."""
+    shown = entry_function(text, name) if prompt_source(text) is not None else None
+    if shown is not None:
+        return text if _parameters(shown) or "()" in header else _replaced(text, name, header)
+    words = text.strip().strip("'\"").strip()
+    if f"{name}{header[header.index('(') : header.rindex(')') + 1]}" in words:
+        return words
+    words = words.replace("\r", "").replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    if "\n" in words or words.endswith('"'):
+        words = "\n    " + words.replace("\n", "\n    ") + "\n    "
+    return f'{header}\n    """{words}"""\n'
+
+
+def _test_imports(row: Mapping[str, Any], code: str) -> list[str]:
+    """The row's, and imports of the reference code that the tests rely on: MBPP runs both in one module."""
+    imports = row.get("test_imports") or []
+    imports = [imports] if isinstance(imports, str) else list(imports)
+    setup = "\n".join([*imports, row.get("test_setup_code") or ""])
+    given = {name for node in _parsed(setup, "test_imports").body for name in bound_names(node)}
+    wanted = loaded_names(_parsed("\n".join(row["test_list"]), "test_list")) - given
+    lines = code.split("\n")
+    for node in parse(code).body:
+        if isinstance(node, ast.Import | ast.ImportFrom) and wanted & set(bound_names(node)):
+            imports.append(moved(node, lines, "").rstrip("\n"))
+    return imports
+
+
+def _with_parameters(fields: Mapping[str, Any]) -> str:
+    """The prompt; where its header has no parameters and the tests pass some, as in a known copy of MBPP, with them."""
+    prompt, name = str(fields["prompt"]), fields["entry_point"]
+    shown = entry_function(prompt, name) if prompt_source(prompt) is not None else None
+    if shown is None:
+        raise ValueError(f"'prompt' shows no function {name!r}, which is the entry point")
+    code = fields.get("canonical_solution") or fields.get("code") or ""
+    reference = entry_function(code, name) if code and prompt_source(code) is not None else None
+    header = _header(reference) if reference else f"def {name}({_arguments([fields['test']], name)}):"
+    return prompt if _parameters(shown) else _replaced(prompt, name, header)
+
+
+def _replaced(prompt: str, name: str, header: str) -> str:
+    return re.sub(rf"(async\s+)?def\s+{re.escape(name)}\s*\(\s*\)[^:\n]*:", lambda _: header, prompt, count=1)
+
+
+def _parameters(node: Function) -> list[ast.arg]:
+    given = node.args
+    extra = [each for each in (given.vararg, given.kwarg) if each is not None]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *extra]
+
+
+def _header(node: Function) -> str:
+    kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+    return f"{kind} {node.name}({ast.unparse(node.args)}){returns}:"
+
+
+def _arguments(tests: Sequence[str], name: str) -> str:
+    """As many names as the first call in the tests passes values."""
+    calls = (
+        node
+        for node in ast.walk(_parsed("\n".join(tests), "test_list"))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in (name, "candidate")
+    )
+    given = next(calls, None)
+    return ", ".join(f"arg{place + 1}" for place in range(len(given.args) if given else 0))
+
+
+def _shown_signature(prompt: str, name: str) -> str:
+    shown = entry_function(prompt, name)
+    assert shown is not None, "the prompt has been read"
+    return _header(shown)
 
 
 def _has_class(source: str, name: object) -> bool:
@@ -170,10 +256,6 @@ def _functions(tree: ast.AST, prefix: str) -> Iterator[Function]:
     for node in ast.walk(tree):
         if isinstance(node, Function) and node.name.startswith(prefix):
             yield node
-
-
-def _escaped(words: str) -> str:
-    return words.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').replace("\r", "")
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import doctest
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from comlrl_envs.coding.program import preamble_of
 from comlrl_envs.coding.syntax import (
     DEFINITIONS,
     FUNCTIONS,
+    Function,
     bound_names,
     in_scope,
     loaded_names,
@@ -92,80 +93,36 @@ def humaneval_tests(test: str, entry_point: str, prompt: str = "") -> Tests:
 
 
 def mbpp_tests(row: Mapping[str, Any]) -> Tests:
-    """The tests of an MBPP row: ``test_list`` with ``test_imports`` and ``test_setup_code``, or ``test``.
+    """The tests of a row in MBPP's form: ``test_list``, with ``test_imports`` and ``test_setup_code`` as set-up.
+
+    Args:
+        row: A row that ``rows.function_row`` has read.
 
     Raises:
-        KeyError: The row has neither form, or no ``entry_point``.
         ValueError: A test is no Python, or there is none.
     """
-    if "test_list" not in row and "test" in row:
-        return humaneval_tests(row["test"], entry_point_of(row))
-    imports = row.get("test_imports") or []
-    code = row.get("test_setup_code") or ""
-    setup = "\n".join([*([imports] if isinstance(imports, str) else imports), code]).strip()
-    entry_point, blocks = entry_point_of(row), []
+    setup = "\n".join([*row["test_imports"], row["test_setup_code"]]).strip()
+    entry_point, blocks = row["entry_point"], []
+    _parsed(setup, "test_imports and test_setup_code")
     for text in row["test_list"]:
         body = _parsed(text, "test_list").body
         blocks += _blocks(body, text.split("\n"), {entry_point}, _asserting(body))
-    given = {name for node in _parsed(setup, "test_imports and test_setup_code").body for name in bound_names(node)}
-    setup += "".join(_missing_imports(row, "\n".join(blocks), given))
-    return _checked(Tests(setup.strip() + "\n" if setup.strip() else "", tuple(blocks)))
+    return _checked(Tests(f"{setup}\n" if setup else "", tuple(blocks)))
 
 
-def _missing_imports(row: Mapping[str, Any], tests: str, given: set[str]) -> Iterator[str]:
-    """Imports of the reference code that the tests rely on: MBPP runs both in one module."""
-    code = row.get("canonical_solution") or row.get("code") or ""
-    lines, wanted = code.split("\n"), loaded_names(parse(tests)) - given
-    for node in _parsed(code, "the reference code").body:
-        if isinstance(node, ast.Import | ast.ImportFrom) and wanted & set(bound_names(node)):
-            yield "\n" + moved(node, lines, "")
-
-
-def entry_point_of(row: Mapping[str, Any]) -> str:
-    """``row["entry_point"]``, or the function of the reference code that the tests call.
+def entry_function(source: str, name: str) -> Function | None:
+    """The definition of ``name`` in ``source``, which may end with the docstring or the colon; None without one.
 
     Raises:
-        KeyError: Neither can be told.
+        ValueError: The source is no Python.
     """
-    if name := row.get("entry_point"):
-        return str(name)
-    code, tests = row.get("code") or row.get("canonical_solution"), row.get("test_list")
-    if not code or not tests:
-        raise KeyError("entry_point")
-    names = [node.name for node in _parsed(code, "code").body if isinstance(node, DEFINITIONS)]
-    called = loaded_names(_parsed(tests[0], "test_list"))
-    found = next((name for name in reversed(names) if name in called), None)
-    if found is None:
-        raise KeyError("entry_point")
-    return found
-
-
-def mbpp_prompt(row: Mapping[str, Any]) -> str:
-    """``def NAME(parameters):`` and the task as docstring.
-
-    The signature is the prompt's own, if it shows one with parameters, or else that of the reference code
-    (``canonical_solution`` or ``code``); failing both, as many parameters as the first test passes.
-
-    Raises:
-        KeyError: The row has no text or no entry point.
-        ValueError: Its code is no Python.
-    """
-    name = entry_point_of(row)
-    text = str(row["text"] if "prompt" not in row and "text" in row else row["prompt"])
-    shown = _signature(text, name) if f"def {name}" in text else None
-    if shown is not None and shown.args.args + shown.args.kwonlyargs:
-        return text if text.endswith("\n") else text + "\n"
-    if shown is not None:
-        text = ast.get_docstring(shown) or ""
-    code = row.get("canonical_solution") or row.get("code") or ""
-    reference = _signature(code, name) if code else None
-    if reference is not None:
-        returns = f" -> {ast.unparse(reference.returns)}" if reference.returns else ""
-        signature = f"({ast.unparse(reference.args)}){returns}"
-    else:
-        signature = f"({', '.join(f'arg{i + 1}' for i in range(_arity(row, name)))})"
-    plain = text.strip().strip("'\"").strip().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return f'def {name}{signature}:\n    """\n    ' + plain.replace("\n", "\n    ") + '\n    """\n'
+    for text in (source, f"{source.rstrip()}\n    pass\n"):
+        try:
+            tree = parse(text)
+        except SyntaxError:
+            continue
+        return next((node for node in tree.body if isinstance(node, FUNCTIONS) and node.name == name), None)
+    raise ValueError(f"the source of {name!r} is no Python: {source[:80]!r}")
 
 
 def docstring_examples(prompt: str, entry_point: str) -> tuple[str, ...]:
@@ -176,7 +133,7 @@ def docstring_examples(prompt: str, entry_point: str) -> tuple[str, ...]:
     >>> docstring_examples("def aux(n):\n    '''\n    >>> aux(1)\n    2\n    '''\n", "aux")
     ('assert aux(1) == 2\n',)
     """
-    node = _signature(prompt, entry_point)
+    node = entry_function(prompt, entry_point)
     text = ast.get_docstring(node) if node is not None else None
     found = []
     try:
@@ -321,25 +278,3 @@ def _bind(block: str, candidate: str, entry_point: str) -> str:
     if candidate == entry_point or candidate not in loaded_names(parse(block)):
         return block
     return f"{candidate} = {entry_point}\n{block}"
-
-
-def _signature(source: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The definition of ``name`` in ``source``, which may end with the docstring or the colon."""
-    for text in (source, source.rstrip() + "\n    pass\n"):
-        try:
-            tree = parse(text)
-        except SyntaxError:
-            continue
-        return next((node for node in tree.body if isinstance(node, FUNCTIONS) and node.name == name), None)
-    raise ValueError(f"the source of {name!r} is no Python: {source[:80]!r}")
-
-
-def _arity(row: Mapping[str, Any], name: str) -> int:
-    texts = row.get("test_list") or [row["test"]]
-    names = {name, "candidate"}
-    calls = (
-        node
-        for node in ast.walk(_parsed("\n".join(texts), "tests"))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
-    )
-    return len(next(calls, ast.Call(ast.Name(name), [], [])).args)

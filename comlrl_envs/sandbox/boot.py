@@ -12,7 +12,20 @@ from importlib import resources
 PACKAGE = "comlrl_envs.sandbox"
 SERVER = ("wire", "forms", "values", "seccomp", "confine", "candidate", "server")
 JUDGE = (
-    *("wire", "forms", "values", "seccomp", "confine", "link", "offered", "proxies", "remote", "trial", "cases", "judge"),
+    *(
+        "wire",
+        "forms",
+        "values",
+        "seccomp",
+        "confine",
+        "link",
+        "offered",
+        "proxies",
+        "remote",
+        "trial",
+        "cases",
+        "judge",
+    ),
 )
 CARETAKER = ("caretaker",)
 READ_AND_RUN = "import os;exec(compile(os.pread({source},1<<24,0),'<worker>','exec'))"

@@ -38,12 +38,27 @@ def prefix(scratch: str, packages: dict[str, str]) -> list[str]:
     command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
     command += ["--unshare-user", "--uid", NOBODY, "--gid", NOBODY, "--cap-drop", "ALL", "--hostname", "sandbox"]
     for place in dict.fromkeys((*SYSTEM, *_interpreter_folders())):
-        command += ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind-try", place, place]
+        command += (
+            ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind-try", place, place]
+        )
     for place in _installed_packages():
         command += ["--tmpfs", place]
     for name, place in packages.items():
         command += ["--ro-bind", place, f"{PACKAGES}/{name}"]
-    return [*command, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", scratch, scratch, "--chdir", scratch]
+    return [
+        *command,
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/tmp",
+        "--bind",
+        scratch,
+        scratch,
+        "--chdir",
+        scratch,
+    ]
 
 
 def _interpreter_folders() -> list[str]:

@@ -23,7 +23,7 @@ from comlrl_envs.sandbox.wire import Frames, ProtocolError, pack
 
 FILE = "<program>"
 SPECIALS = (
-    *("__len__", "__iter__", "__next__", "__contains__", "__getitem__", "__setitem__", "__delitem__", "__call__"),
+    *("__len__", "__iter__", "__next__", "__getitem__", "__setitem__", "__delitem__", "__call__"),
     *("__enter__", "__exit__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__await__"),
     *("__add__", "__sub__", "__mul__", "__matmul__", "__truediv__", "__floordiv__", "__mod__", "__pow__", "__and__"),
     *("__or__", "__xor__", "__neg__", "__abs__", "__invert__", "__reversed__", "__int__", "__float__", "__index__"),
@@ -39,6 +39,7 @@ class Foreign:
         object.__setattr__(self, "_token", token)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Have the tests' side call it."""
         return self._runtime.ask("call", self, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -54,7 +55,11 @@ class Foreign:
         return self._runtime.ask("next", self, (), {})
 
     def __len__(self) -> int:
-        return int(self._runtime.ask("len", self, (), {}))
+        try:
+            return int(self._runtime.ask("len", self, (), {}))
+        except AttributeError as error:
+            # list() and its like ask everything for a length, and take this answer for "none".
+            raise TypeError(str(error)) from None
 
     def __bool__(self) -> bool:
         return bool(self._runtime.ask("bool", self, (), {}))
@@ -200,7 +205,9 @@ class Runtime:
         return token
 
     def _describe_class(self, kind: type) -> dict[str, Any]:
-        bases = [[self._token(base), self._describe_class(base)] for base in kind.__bases__ if base.__module__ == PROGRAM]
+        bases = [
+            [self._token(base), self._describe_class(base)] for base in kind.__bases__ if base.__module__ == PROGRAM
+        ]
         specials = [name for name in SPECIALS if getattr(kind, name, None) is not getattr(object, name, None)]
         return {
             "name": kind.__name__,
@@ -245,7 +252,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "iter": iter,
     "next": next,
     "reversed": reversed,
-    "contains": operator.contains,
     "getitem": operator.getitem,
     "setitem": operator.setitem,
     "delitem": operator.delitem,
@@ -259,7 +265,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "dir": dir,
     "await": _await,
     **{name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "add", "sub", "mul", "matmul", "truediv")},
-    **{name: getattr(operator, name) for name in ("floordiv", "mod", "pow", "and_", "or_", "xor", "neg", "abs", "invert")},
+    **{
+        name: getattr(operator, name)
+        for name in ("floordiv", "mod", "pow", "and_", "or_", "xor", "neg", "abs", "invert")
+    },
     "int": int,
     "float": float,
     "index": operator.index,
@@ -270,8 +279,9 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BaseException:  # noqa: S110  the program may have put anything there, and owns the consequences
-            pass
+        except BaseException:
+            # The program may have put anything there, and owns the consequences.
+            continue
 
 
 def rehearse() -> None:

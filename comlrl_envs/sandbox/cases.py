@@ -7,13 +7,11 @@ import unittest
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from comlrl_envs.sandbox.link import Ended, ServerError
+from comlrl_envs.sandbox.link import ServerError
 from comlrl_envs.sandbox.offered import TESTS
 from comlrl_envs.sandbox.trial import MESSAGE_CHARS, FaultyTestsError, Result, Trial, compiled, not_run
 
-Raised: TypeAlias = (
-    "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
-)
+Raised: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 
 
 class Recorder(unittest.TestResult):
@@ -27,13 +25,16 @@ class Recorder(unittest.TestResult):
         self.fixture_error = ""
 
     def startTest(self, test: unittest.TestCase) -> None:
+        """A test begins."""
         super().startTest(test)
         self._trial.ready()
         self.current = self.results[_name(test)] = not_run(_name(test))
-        self.current["outcome"] = "passed"
+        # Until the runner says how it went: an exception may leave the runner without a word.
+        self.current.update(outcome="error", error="")
         self._trial.arm()
 
     def stopTest(self, test: unittest.TestCase) -> None:
+        """A test is over."""
         super().stopTest(test)
         self.close()
 
@@ -49,26 +50,38 @@ class Recorder(unittest.TestResult):
         if self._trial.exhausted():
             self.stop()
 
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        """The test passed."""
+        self._set(outcome="passed")
+
     def addError(self, test: unittest.TestCase, err: Raised) -> None:
+        """Something was raised, in the test or in a fixture."""
         self._take(err)
 
     def addFailure(self, test: unittest.TestCase, err: Raised) -> None:
+        """An assertion does not hold."""
         self._take(err)
 
     def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Raised | None) -> None:
+        """A part of the test is over."""
         if err is not None:
             self._take(err)
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
-        if self.current is not None:
-            self.current.update(outcome="not_run", message=f"skipped: {reason}"[:MESSAGE_CHARS])
+        """The test does not want to run."""
+        self._set(outcome="not_run", message=f"skipped: {reason}"[:MESSAGE_CHARS])
 
     def addExpectedFailure(self, test: unittest.TestCase, err: Raised) -> None:
-        """What was expected is a pass."""
+        """The test failed, as it said it would."""
+        self._set(outcome="passed")
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
+        """A test that was to fail did not."""
+        self._set(outcome="failed", error="AssertionError", message="unexpected success")
+
+    def _set(self, **outcome: str) -> None:
         if self.current is not None:
-            self.current.update(outcome="failed", error="AssertionError", message="unexpected success")
+            self.current.update(outcome)
 
     def _take(self, err: Raised) -> None:
         error = err[1]
@@ -76,7 +89,7 @@ class Recorder(unittest.TestResult):
             return
         if self.current is None:
             self.fixture_error = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
-        elif self.current["outcome"] == "passed":
+        elif self.current["error"] == "":
             self._trial.describe(self.current, error)
 
 
@@ -122,9 +135,10 @@ def _run_class(trial: Trial, case: type[unittest.TestCase]) -> None:
             # KeyboardInterrupt, above all, which the runner lets through.
             if isinstance(error, ServerError):
                 raise
-            if recorder.current is not None:
-                trial.describe(recorder.current, error)
-            elif not isinstance(error, Ended):
+            interrupted = recorder.results[next(reversed(recorder.results))] if recorder.results else None
+            if interrupted is not None and interrupted["outcome"] == "error" and interrupted["error"] == "":
+                trial.describe(interrupted, error)
+            else:
                 recorder.fixture_error = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
             recorder.close()
         left = [name for name in pending if f"{case.__name__}.{name}" not in recorder.results]

@@ -20,6 +20,7 @@ CHANNEL = 3
 
 @functools.lru_cache(maxsize=1)
 def libc() -> ctypes.CDLL:
+    """The C library, loaded once."""
     return ctypes.CDLL(None, use_errno=True)
 
 

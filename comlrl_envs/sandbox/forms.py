@@ -1,6 +1,6 @@
 """The wire forms of single values that JSON does not have: numbers, moments, ranges, arrays, named tuples.
 
-Each function gets a way to encode or decode the parts of a value. No tag builds anything but a value of the types below.
+Each function gets a way to encode or decode the parts of a value. No tag builds anything but a value of these types.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ def named_tuple(name: str, fields: list[str], values: list[Any]) -> tuple[Any, .
     """A tuple whose parts have names; equal to the plain tuple, as a named tuple is."""
     members: dict[str, Any] = {"__slots__": (), "_fields": tuple(map(str, fields))}
     members.update({str(field): property(itemgetter(place)) for place, field in enumerate(fields) if field[0] != "_"})
-    return type(str(name), (tuple,), members)(values)
+    made: tuple[Any, ...] = type(str(name), (tuple,), members)(values)
+    return made
 
 
 def _view(name: str, parts: list[Any]) -> Any:
@@ -165,7 +166,11 @@ def _moment(tag: str, parts: list[Any]) -> Any:
     if tag in ("datetime", "time"):
         *fields, offset = parts
         zone = None if offset is None else datetime.timezone(datetime.timedelta(seconds=offset))
-        return (datetime.datetime if tag == "datetime" else datetime.time)(*fields, tzinfo=zone)
+        return (
+            datetime.datetime(*fields).replace(tzinfo=zone)
+            if tag == "datetime"
+            else datetime.time(*fields).replace(tzinfo=zone)
+        )
     if tag == "date":
         return datetime.date(*parts)
     if tag == "timedelta":

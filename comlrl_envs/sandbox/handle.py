@@ -48,7 +48,8 @@ class Sandbox:
             raise OptionError(f"backend={self.backend!r}; expected one of {', '.join(BACKENDS)}.{hint}")
         if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 0:
             raise OptionError(f"workers={self.workers!r}; expected a number of workers, or 0 for one a processor.")
-        if isinstance(self.packages, str):
+        given: object = self.packages
+        if isinstance(given, str):
             raise OptionError(f"packages={self.packages!r}; expected a tuple of import names.")
         object.__setattr__(self, "packages", tuple(self.packages))
         for name in self.packages:

@@ -49,8 +49,8 @@ class Pool:
             while batch.unfinished:
                 self._join(batch)
                 batch.feed()
-                for worker in batch.collect():
-                    self._give_back(worker)
+                batch.collect()
+                self._part(batch)
             return batch.outcomes()
         finally:
             for worker in batch.left():
@@ -61,10 +61,16 @@ class Pool:
     def _join(self, batch: _Batch) -> None:
         """Let free workers join a batch that can use more; wait for one if it has none."""
         while batch.wants_worker():
+            self._part(batch)
             worker = self._take(wait=not batch.has_workers())
             if worker is None:
                 return
             batch.join(worker)
+
+    def _part(self, batch: _Batch) -> None:
+        """Take back the workers that a batch has no use for, and those that failed in it."""
+        for worker in batch.parted():
+            self._give_back(worker)
 
     def _take(self, wait: bool) -> Worker | None:
         with self._change:
@@ -173,8 +179,8 @@ class _Batch:
         except WorkerError as error:
             self._lose(worker, str(error))
 
-    def collect(self) -> list[Worker]:
-        """Take in what has come; returns the workers that have nothing left to do, and those that failed."""
+    def collect(self) -> None:
+        """Take in what has come, for a few seconds at most."""
         for key, _ in self._selector.select(TICK_SECONDS):
             worker: Any = key.fileobj
             if worker not in self._at:
@@ -188,6 +194,9 @@ class _Batch:
             if self._at[worker] and time.monotonic() - self._since[worker] > self._patience(self._at[worker][0]):
                 worker.close()
                 self._lose(worker, "it gives no verdict")
+
+    def parted(self) -> list[Worker]:
+        """The workers that have nothing left to do, and those that failed; they are no longer at it."""
         done = [worker for worker, queue in self._at.items() if not queue and not self._waiting]
         lost, self._lost = self._lost, []
         for worker in done:

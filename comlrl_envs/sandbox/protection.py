@@ -28,10 +28,18 @@ MATRIX = (
     Threat("endless_loop", "runs for ever, also inside `try: ... except Exception`", True, True, True),
     Threat("loop_in_c", "runs for ever in C, in a regular expression or a power", True, True, True),
     Threat("sleep", "sleeps, or waits for what never comes", True, True, True),
-    Threat("exit", "ends its process by `sys.exit`, `os._exit` or a fault, to be taken for a success", True, True, True),
+    Threat(
+        "exit", "ends its process by `sys.exit`, `os._exit` or a fault, to be taken for a success", True, True, True
+    ),
     Threat("forge_output", "prints what looks like a result", True, True, True),
     Threat("forge_message", "writes messages of its own into the link to the tests", True, True, True),
-    Threat("frames", "walks the stack frames and the objects of the garbage collector for expected values", True, True, True),
+    Threat(
+        "frames",
+        "walks the stack frames and the objects of the garbage collector for expected values",
+        True,
+        True,
+        True,
+    ),
     Threat("patch", "replaces built-in functions and the assertion machinery", True, True, True),
     Threat("equality", "returns objects that say they are equal to anything", True, True, True),
     Threat("atexit", "leaves functions, finalizers and threads for later", True, True, True),

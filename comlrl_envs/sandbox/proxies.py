@@ -5,7 +5,7 @@ A class of the program is a local class with the same name, bases and special me
 
 Comparisons are where a candidate could cheat, by saying "equal" to whatever it is compared with. A stand-in equals
 another stand-in if the candidate says so; it never equals, precedes or combines with a value of the tests' side, and
-nothing is asked then. What is to be compared with a value has to come out as a value.
+nothing is asked then. What is to be compared with a value has to come out as a value; ``in`` compares the items.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ HANDED_ON = {
 }
 BETWEEN_OBJECTS = {
     **{f"__{name}__": name for name in ("lt", "le", "gt", "ge", "add", "sub", "mul", "matmul", "truediv", "floordiv")},
-    **{"__mod__": "mod", "__pow__": "pow", "__and__": "and_", "__or__": "or_", "__xor__": "xor"},
+    "__mod__": "mod",
+    "__pow__": "pow",
+    "__and__": "and_",
+    "__or__": "or_",
+    "__xor__": "xor",
 }
 
 
@@ -47,6 +51,7 @@ class RemoteClass(type):
     """Class of the classes that stand for classes of the program."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an instance, in the candidate's process."""
         return _remote(cls).perform("call", cls, args, kwargs)
 
     def __getattr__(cls, name: str) -> Any:
@@ -68,9 +73,6 @@ class RemoteClass(type):
 
     def __bool__(cls) -> bool:
         return True
-
-    def __contains__(cls, item: Any) -> bool:
-        return bool(_remote(cls).perform("contains", cls, (item,)))
 
     def __getitem__(cls, key: Any) -> Any:
         return _remote(cls).perform("getitem", cls, (key,))
@@ -130,6 +132,7 @@ class RemoteMethod:
         self.__name__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method, in the candidate's process."""
         return _remote(self.__self__).perform("callmethod", self.__self__, (self.__name__, args), kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -167,7 +170,7 @@ def make_object(kind: type, token: Any, remote: Remote, generation: int) -> Remo
     return made
 
 
-def make_class(about: dict[str, Any], token: Any, remote: Remote, bases: tuple[type, ...], searched: bool) -> type:
+def make_class(about: dict[str, Any], token: Any, remote: Remote, bases: tuple[type, ...], combined: bool) -> type:
     """A local class for a class of the program.
 
     Args:
@@ -175,17 +178,15 @@ def make_class(about: dict[str, Any], token: Any, remote: Remote, bases: tuple[t
         token: The class's own.
         remote: Where its instances live.
         bases: Local classes of its bases.
-        searched: Whether ``in`` and operators may ask the candidate; else items are compared here.
+        combined: Whether operators between two objects may ask the candidate.
     """
     members: dict[str, Any] = {"__slots__": (), "__module__": "program", CLASS_TOKEN: token, CLASS_REMOTE: remote}
     specials = [str(name) for name in about["specials"]]
     for special in specials:
         if special in HANDED_ON:
             members[special] = _handing_on(HANDED_ON[special])
-        elif special in BETWEEN_OBJECTS and searched:
+        elif special in BETWEEN_OBJECTS and combined:
             members[special] = _between(BETWEEN_OBJECTS[special])
-    if "__contains__" in specials and searched:
-        members["__contains__"] = lambda self, item: bool(remote.perform("contains", self, (item,)))
     if "__await__" in specials:
         members["__await__"] = _awaiting
     if "__eq__" not in specials:

@@ -12,10 +12,10 @@ from comlrl_envs.sandbox.forms import PROGRAM
 from comlrl_envs.sandbox.link import Ended, Link, ServerError
 from comlrl_envs.sandbox.proxies import (
     RemoteMethod,
+    RemoteObject,
     generation_of,
     make_class,
     make_object,
-    RemoteObject,
     token_of,
 )
 from comlrl_envs.sandbox.values import Codec
@@ -49,6 +49,8 @@ class Remote:
         self._mine: list[Any] = []
         self._mine_numbers: dict[int, int] = {}
         self._classes: dict[Any, type] = dict(self._names)
+        # The same object of the program is the same object here.
+        self._held: dict[Any, RemoteObject] = {}
         self._forgetting = False
 
     def define(self, program: str, entry_points: list[str]) -> tuple[dict[str, Any], str | None]:
@@ -92,7 +94,12 @@ class Remote:
         self.last = None
 
     def perform(
-        self, op: str, target: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, brief: bool = False
+        self,
+        op: str,
+        target: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        brief: bool = False,
     ) -> Any:
         """Have the candidate do something; raises what it raises, or ``Ended``."""
         self.requests += 1
@@ -135,7 +142,7 @@ class Remote:
             module, _, name = full.rpartition(".")
             if module == PROGRAM:
                 if name not in self._errors:
-                    self._errors[name] = type(name, (self._error_class(lineage[place + 1 :]),), {"__module__": PROGRAM})
+                    self._errors[name] = self._make_error_class(name, lineage[place + 1 :])
                 return self._errors[name]
             # The test runner gives meanings of its own to exceptions of unittest; a program has no say in those.
             if module.partition(".")[0] in sys.stdlib_module_names - {"unittest"} and module in sys.modules:
@@ -143,6 +150,16 @@ class Remote:
                 if isinstance(found, type) and issubclass(found, BaseException):
                     return found
         return Exception
+
+    def _make_error_class(self, name: str, lineage: list[str]) -> type[BaseException]:
+        """A class below the next one of its lineage, and below the first built-in one that this does not imply."""
+        base = self._error_class(lineage)
+        known = self._error_class([full for full in lineage if full.rpartition(".")[0] != PROGRAM])
+        bases = (base,) if issubclass(base, known) else (base, known)
+        try:
+            return type(name, bases, {"__module__": PROGRAM})
+        except TypeError:
+            return type(name, (base,), {"__module__": PROGRAM})
 
     def _export(self, value: Any) -> Any:
         if isinstance(value, Entry):
@@ -169,8 +186,10 @@ class Remote:
             return self._class(token, tree[2])
         if token in self._names and token not in self._classes:
             raise ValueError("an entry point of another kind")
-        kind = self._class(_token(tree[3]), tree[4])
-        return make_object(kind, token, self, self._link.generation)
+        if token not in self._held:
+            kind = self._class(_token(tree[3]), tree[4])
+            self._held[token] = make_object(kind, token, self, self._link.generation)
+        return self._held[token]
 
     def _class(self, token: Any, about: dict[str, Any]) -> type:
         if token not in self._classes:
@@ -208,6 +227,7 @@ class Function:
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the program's function."""
         return self._remote.call(self.__name__, args, kwargs)
 
 

@@ -59,7 +59,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def program(machine: str) -> bytes | None:
     """The filter for a processor by its ``platform.machine()``, or None if there is none for it."""
     if machine not in _ARCHITECTURES:
@@ -99,7 +99,8 @@ def program(machine: str) -> bytes | None:
 
 
 @functools.lru_cache(maxsize=1)
-def _prepared() -> tuple[_Program, object] | None:
+def prepared() -> tuple[_Program, object] | None:
+    """What ``install`` gives to the kernel, with the memory it points into; None where there is no filter."""
     code = program(platform.machine())
     if code is None:
         return None
@@ -109,7 +110,7 @@ def _prepared() -> tuple[_Program, object] | None:
 
 def install(libc: ctypes.CDLL) -> bool:
     """Filter this process from now on, for good; False where the kernel takes no filter."""
-    prepared = _prepared()
-    if prepared is None or libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+    filtered = prepared()
+    if filtered is None or libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         return False
-    return bool(libc.prctl(SET_SECCOMP, FILTER_MODE, ctypes.byref(prepared[0]), 0, 0) == 0)
+    return bool(libc.prctl(SET_SECCOMP, FILTER_MODE, ctypes.byref(filtered[0]), 0, 0) == 0)

@@ -19,10 +19,46 @@ from typing import Any
 from comlrl_envs.sandbox import candidate, confine, seccomp
 
 USUAL = (
-    *("abc", "array", "ast", "base64", "bisect", "calendar", "cmath", "collections", "contextlib", "copy", "dataclasses"),
+    *(
+        "abc",
+        "array",
+        "ast",
+        "base64",
+        "bisect",
+        "calendar",
+        "cmath",
+        "collections",
+        "contextlib",
+        "copy",
+        "dataclasses",
+    ),
     *("datetime", "decimal", "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "io", "itertools"),
-    *("json", "keyword", "logging", "math", "numbers", "operator", "os", "queue", "random", "re", "statistics", "string"),
-    *("struct", "tempfile", "textwrap", "threading", "time", "traceback", "types", "typing", "unicodedata", "urllib.parse"),
+    *(
+        "json",
+        "keyword",
+        "logging",
+        "math",
+        "numbers",
+        "operator",
+        "os",
+        "queue",
+        "random",
+        "re",
+        "statistics",
+        "string",
+    ),
+    *(
+        "struct",
+        "tempfile",
+        "textwrap",
+        "threading",
+        "time",
+        "traceback",
+        "types",
+        "typing",
+        "unicodedata",
+        "urllib.parse",
+    ),
 )
 """Loaded before the first fork, so that no program pays for them."""
 MOST_BYTES = 1 << 16
@@ -145,6 +181,8 @@ def _states(pid: int) -> list[str]:
 
 def _filter_works() -> bool:
     """Whether a process of this machine can be filtered, tried in one."""
+    # Here and not in each fork.
+    seccomp.prepared()
     pid = os.fork()
     if pid == 0:
         os._exit(0 if seccomp.install(confine.libc()) else 1)

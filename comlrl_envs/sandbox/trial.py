@@ -161,6 +161,7 @@ class Trial:
             return None
         return words if len(words) <= ACTUAL_CHARS else words[: ACTUAL_CHARS - 3] + "..."
 
+
 def not_run(name: str) -> Result:
     """The result of a test that has not run."""
     return {"name": name, "outcome": "not_run", "error": "", "message": "", "actual": None}

@@ -152,7 +152,7 @@ class Codec:
             pairs = [(self.value(key), self.value(part)) for key, part in parts]
             container.clear()
             for key, part in pairs:
-                dict.__setitem__(container, key, part)
+                container[key] = part
             return
         values = [self.value(part) for part in parts]
         container.clear()

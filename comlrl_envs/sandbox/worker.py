@@ -48,14 +48,22 @@ def plan(backend: str, packages: tuple[str, ...]) -> Plan:
     spec: dict[str, Any] = {
         "environment": {
             **{name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-            **{"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "LANG": "C.UTF-8", "PATH": "", "OMP_NUM_THREADS": "1"},
-            **{"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+            "PYTHONHASHSEED": "0",
+            "PYTHONUTF8": "1",
+            "LANG": "C.UTF-8",
+            "PATH": "",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
         },
         "visible": not inside,
         "temporary": os.path.realpath(tempfile.gettempdir()),
     }
     calls = {
-        "server": (boot.SERVER, f"module.main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] + '/job', {list(packages)!r})"),
+        "server": (
+            boot.SERVER,
+            f"module.main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] + '/job', {list(packages)!r})",
+        ),
         "judge": (
             boot.JUDGE,
             f"module.main(int(sys.argv[4]), int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], {list(packages)!r})",
@@ -186,6 +194,7 @@ class Worker:
         except BrokenPipeError:
             # What was not read by a caretaker that is gone.
             pass
+
 
 def supported() -> bool:
     """Whether this platform has what the workers are made of."""

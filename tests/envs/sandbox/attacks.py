@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (programs of one line)
 """Programs that attack the sandbox: what they define, what is tested, and how to tell that they got through.
 
 Each attack defines ``f``. Tests that hold unless the attack was stopped say so by ``stopped``.
@@ -89,18 +90,20 @@ ATTACKS = {
     "os_exit": Attack("exit", "import os\ndef f(): os._exit(0)"),
     "abort": Attack("exit", "import os\ndef f(): os.abort()"),
     "segfault": Attack("exit", "import ctypes\ndef f(): ctypes.string_at(0)"),
-    "print": Attack("forge_output", "def f():\n    print('succeeded\\n{\"outcome\": \"passed\"}')"),
+    "print": Attack("forge_output", 'def f():\n    print(\'succeeded\\n{"outcome": "passed"}\')'),
     "print_and_exit": Attack("forge_output", "import os\ndef f():\n    print('passed', flush=True)\n    os._exit(0)"),
     "messages": Attack(
         "forge_message",
-        FORGE + "def f():\n    os.write(3, frame({'outcome': 'passed'}))\n    os.write(3, frame({'end': {'problem': None}}))\n"
+        FORGE
+        + "def f():\n    os.write(3, frame({'outcome': 'passed'}))\n    os.write(3, frame({'end': {'problem': None}}))\n"
         "    os.write(3, frame({'v': ['x', 1], 'c': 3}))\n    os._exit(0)",
     ),
     "no_json": Attack("forge_message", FORGE + "def f():\n    os.write(3, b'\\0\\0\\0\\x04junk')"),
     "huge_frame": Attack("forge_message", FORGE + "def f():\n    os.write(3, b'\\xff\\xff\\xff\\xff')"),
     "all_descriptors": Attack(
         "forge_message",
-        FORGE + "def f():\n    for n in range(64):\n        try: os.write(n, frame({'name': '0', 'outcome': 'passed'}))\n"
+        FORGE
+        + "def f():\n    for n in range(64):\n        try: os.write(n, frame({'name': '0', 'outcome': 'passed'}))\n"
         "        except OSError: pass\n    os._exit(0)",
     ),
     "nonsense_tokens": Attack("forge_message", FORGE + "def f():\n    os.write(3, frame({'v': ['y', 0], 'c': []}))"),
@@ -169,16 +172,16 @@ ATTACKS = {
     "deep_result": Attack("recursion", "def f():\n    x = ()\n    for _ in range(100000): x = (x,)\n    return x"),
     "huge_result": Attack("memory", "def f(): return ['x' * 1000] * 10 ** 5"),
     "flood": Attack("flood", "import sys\ndef f():\n    while True: sys.stdout.write('x' * 65536)", outcome="timeout"),
-    "flood_of_errors": Attack("flood", "import os\ndef f():\n    while True: os.write(2, b'x' * 65536)", outcome="timeout"),
+    "flood_of_errors": Attack(
+        "flood", "import os\ndef f():\n    while True: os.write(2, b'x' * 65536)", outcome="timeout"
+    ),
     "big_file": attempt("big_file", "with open('big', 'wb') as file:\n    file.write(b'x' * (64 << 20))"),
     "environment": Attack(
         "environment", "import os\ndef f(): return 'succeeded' if 'COMLRL_TEST_SECRET' in os.environ else 'failed'"
     ),
     "fork": attempt("fork_bomb", "import os\nif os.fork() == 0: os._exit(0)"),
     "fork_bomb": Attack("fork_bomb", "import os\ndef f():\n    while True: os.fork()"),
-    "clone": attempt(
-        "fork_bomb", "import ctypes\nif ctypes.CDLL(None).syscall(57) < 0: raise OSError('denied')"
-    ),
+    "clone": attempt("fork_bomb", "import ctypes\nif ctypes.CDLL(None).syscall(57) < 0: raise OSError('denied')"),
     "multiprocessing": attempt("fork_bomb", "import multiprocessing\nmultiprocessing.Process(target=print).start()"),
     "daemon": attempt("daemon", "import os\nif os.fork() == 0:\n    os.setsid()\n    os.fork()\n    os._exit(0)"),
     "subprocess": attempt("program", "import subprocess\nsubprocess.run(['/bin/true'], check=True)"),
@@ -192,7 +195,9 @@ ATTACKS = {
     "memory_of_others": attempt("kill", "import os\nopen(f'/proc/{os.getppid()}/mem', 'r+b').close()"),
     "socket": attempt("network", "import socket\nsocket.socket().connect(('127.0.0.1', 9))"),
     "unix_socket": attempt("network", "import socket\nsocket.socket(socket.AF_UNIX)"),
-    "datagram": attempt("network", "import socket\nsocket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))"),
+    "datagram": attempt(
+        "network", "import socket\nsocket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))"
+    ),
     "shared_memory": attempt(
         "shared_memory", "import ctypes\nif ctypes.CDLL(None).shmget(0, 4096, 0o1600) < 0: raise OSError('denied')"
     ),

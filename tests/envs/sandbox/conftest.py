@@ -1,7 +1,9 @@
 """One pair of workers a backend for all tests of the sandbox."""
 
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +33,11 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     made = Sandbox(backend=request.param, workers=2)
     yield made
     made.close()
+
+
+@pytest.fixture
+def scratch_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where workers that are started in this test have their folders; nobody else's are there."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return tmp_path

@@ -2,16 +2,16 @@
 
 import glob
 import os
-import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from comlrl_envs.sandbox.server import descendants
 
 
-def folders() -> set[str]:
-    """Scratch folders of workers."""
-    return set(glob.glob(os.path.join(os.path.realpath(tempfile.gettempdir()), "comlrl-sandbox-*")))
+def folders(root: Path) -> set[str]:
+    """Scratch folders of the workers that have theirs in ``root``."""
+    return set(glob.glob(str(root.resolve() / "comlrl-sandbox-*")))
 
 
 def below(pid: int | None = None) -> set[int]:

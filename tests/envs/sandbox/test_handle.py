@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (programs of one line)
 import asyncio
 import concurrent.futures
 import multiprocessing
@@ -7,11 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from comlrl_envs.errors import InfrastructureError, OptionError, SandboxError, TaskError
-from comlrl_envs.sandbox import Job, Limits, Sandbox, bubblewrap, handle, worker
+from comlrl_envs.sandbox import Job, Limits, Sandbox, bubblewrap, handle
 from tests.envs.sandbox.conftest import BACKENDS
 from tests.envs.sandbox.processes import alive, below, descriptors, folders, soon, zombies
 
@@ -120,14 +122,14 @@ def test_equal_settings_share_workers() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_closing_leaves_nothing_behind(backend: str) -> None:
-    before, open_before, scratch = below(), descriptors(os.getpid()), folders()
+def test_closing_leaves_nothing_behind(backend: str, scratch_root: Path) -> None:
+    before, open_before = below(), descriptors(os.getpid())
     closing = Sandbox(backend=backend, workers=3)
     closing.run_many([DOUBLE] * 6)
     assert len(below() - before) >= 9
-    assert len(folders() - scratch) == 3
+    assert len(folders(scratch_root)) == 3
     closing.close()
-    assert (below(), descriptors(os.getpid()), folders()) == (before, open_before, scratch)
+    assert (below(), descriptors(os.getpid()), folders(scratch_root)) == (before, open_before, set())
 
 
 OWNER = """
@@ -147,22 +149,24 @@ if __name__ == "__main__":
 """
 
 
+def is_fork_of_owner(pid: int) -> bool:
+    return alive(pid) and b"time.sleep(60)\n" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("form", ["alone", "forked"])
-def test_a_killed_owner_takes_its_workers_along(backend: str, form: str) -> None:
-    scratch = folders()
+def test_a_killed_owner_takes_its_workers_along(backend: str, form: str, scratch_root: Path) -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER, backend, form], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     pids = [int(pid) for pid in owner.stdout.readline().split()]
-    made = folders() - scratch
-    assert len(pids) >= 8 and len(made) == 2
+    assert len(pids) >= 8 and len(folders(scratch_root)) == 2
     owner.kill()
     owner.wait()
     owner.stdout.close()
     # A fork of the owner is not the sandbox's, and ends by itself.
-    others = [pid for pid in pids if not (alive(pid) and b"time.sleep(60)\n" in open(f"/proc/{pid}/cmdline", "rb").read())]
+    others = [pid for pid in pids if not is_fork_of_owner(pid)]
     assert soon(lambda: not any(alive(pid) for pid in others)), [pid for pid in others if alive(pid)]
-    assert soon(lambda: not made & folders())
+    assert soon(lambda: not folders(scratch_root))
     for pid in set(pids) - set(others):
         os.kill(pid, signal.SIGKILL)
 
@@ -221,7 +225,8 @@ def test_bwrap_can_be_required(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"backend": "forks"}, {"workers": -1}, {"workers": True}, {"packages": "numpy"}, {"packages": ("nil_x",)}]
+    "settings",
+    [{"backend": "forks"}, {"workers": -1}, {"workers": True}, {"packages": "numpy"}, {"packages": ("nil_x",)}],
 )
 def test_bad_settings_are_named(settings: dict[str, object]) -> None:
     with pytest.raises(OptionError, match=next(iter(settings))):
@@ -230,18 +235,18 @@ def test_bad_settings_are_named(settings: dict[str, object]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_thousand_timeouts_leave_nothing_behind(backend: str) -> None:
+def test_a_thousand_timeouts_leave_nothing_behind(backend: str, scratch_root: Path) -> None:
     limits = Limits(cpu_seconds=0.02, idle_seconds=0.02)
     programs = (
         "def f():\n    while True: pass",
         "import time\ndef f(): time.sleep(100)",
-        "import threading, time\ndef f():\n    threading.Thread(target=time.sleep, args=(100,)).start()\n    time.sleep(100)",
+        "from time import *\nfrom threading import *\ndef f():\n    Thread(target=sleep, args=(9,)).start()\n    sleep(9)",
         "import os\ndef f():\n    os.makedirs('a' + '/b' * 30)\n    while True: pass",
         "import os\ndef f():\n    open('x', 'w')\n    os.chmod('.', 0)\n    while True: pass",
     )
     tired = Sandbox(backend=backend, workers=2)
     tired.run_many([DOUBLE] * 8)
-    before, scratch = below(), folders()
+    before, scratch = below(), folders(scratch_root)
     open_before = {pid: descriptors(pid) for pid in before} | {os.getpid(): descriptors(os.getpid())}
     jobs = [Job(programs[n % len(programs)], ("f()",), ("f",), limits=limits) for n in range(1000)]
     verdicts = tired.run_many(jobs)
@@ -249,7 +254,7 @@ def test_a_thousand_timeouts_leave_nothing_behind(backend: str) -> None:
     tired.run_many([DOUBLE] * 8)
     # The processes of the tests are renewed from time to time; all others are the same, and no more open.
     assert len(below()) <= len(before) and not zombies(below())
-    assert folders() == scratch
+    assert folders(scratch_root) == scratch
     assert all(not os.path.isdir(os.path.join(folder, "job")) for folder in scratch)
     for pid in below() & before | {os.getpid()}:
         assert descriptors(pid) <= open_before[pid]

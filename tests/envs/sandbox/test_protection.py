@@ -21,7 +21,9 @@ def filled(attack: Attack, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_what_the_matrix_says_is_so(sandbox: Sandbox, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_matrix_says_is_so(
+    sandbox: Sandbox, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attack = ATTACKS[name]
     (tmp_path / "secret").write_text("x")
     tmp_path.chmod(0o755)

@@ -27,14 +27,16 @@
 
 Example:
     >>> import comlrl_envs
-    >>> env = comlrl_envs.make("coding/classeval", source="demo")
-    >>> observations, _ = env.reset(seed=0, options={"task": 0})
-    >>> env.step({"coder_1": "", "coder_2": ""})[1]["coder_1"] < 3.0
-    True
+    >>> env = comlrl_envs.make("coding/classeval", source="demo", num_agents=3)
+    >>> _ = env.reset(seed=0, options={"task": "Depth"})
+    >>> codes = "def multiplies(y): return y * 7", "def gives(row): return len(row)", "def takes(z): return z - 8"
+    >>> env.step(dict(zip(env.agents, codes)))[1]["coder_1"]
+    6.0
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,6 +52,7 @@ from comlrl_envs.coding.consulting import Consulting
 from comlrl_envs.coding.feedback import ClassFacts, class_facts
 from comlrl_envs.coding.replies import extract
 from comlrl_envs.coding.rows import class_row
+from comlrl_envs.coding.syntax import parse, source_of
 from comlrl_envs.coding.verdicts import Outcomes, judge
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import InfrastructureError, OptionError, closest, positive_int
@@ -62,6 +65,8 @@ FEEDBACK = feedback.CLASS_MODES
 """Modes that ask nobody; ``expert.MODE`` asks a model."""
 REMEMBERED = 1024
 """Classes of which a process keeps what was made of their rows."""
+PACKAGES = ("numpy",)
+"""Packages besides the standard library that a class may import."""
 ASSIGNMENTS = ("self_select", "partition")
 RULES = "Reply with Python code only: the methods that you choose, each whole, with its signature and decorators."
 
@@ -192,7 +197,11 @@ class ClassEval(Consulting):
             (state, actions, self._facts(state, actions)) for state, actions in pairs if isinstance(state, Completing)
         ]
         jobs = [self._job(state, facts) for state, _, facts in played]
-        outcomes = judge(Sandbox(self.backend, self.workers), [job for job in jobs if job is not None])
+        outcomes: dict[Job, Verdict | InfrastructureError] = {}
+        for packages in dict.fromkeys(_surroundings(state.source)[1] for state, _, _ in played):
+            those = [job for (state, _, _), job in zip(played, jobs, strict=True)
+                     if job is not None and _surroundings(state.source)[1] == packages]  # fmt: skip
+            outcomes |= judge(Sandbox(self.backend, self.workers, packages), those)
         steps = [
             self._step(state, actions, facts, job, outcomes)
             for (state, actions, facts), job in zip(played, jobs, strict=True)
@@ -215,8 +224,8 @@ class ClassEval(Consulting):
     def _job(self, state: Completing, facts: ClassFacts) -> Job | None:
         if facts.merged.problem is not None:
             return None
-        limits = Limits(self.cpu_seconds)
-        return Job(facts.merged.source, (state.test,), (state.class_name,), "", limits, kind="unittest")
+        limits, setup, name = Limits(self.cpu_seconds), _surroundings(state.source)[0], state.class_name
+        return Job(facts.merged.source, (state.test,), (name,), setup, limits, kind="unittest", name=name)
 
     def _step(
         self, state: Completing, actions: Actions, facts: ClassFacts, job: Job | None, outcomes: Outcomes
@@ -270,16 +279,20 @@ class ClassEval(Consulting):
             return None
         shares = state.shares or tuple(state.targets[place :: self.num_agents] for place in range(self.num_agents))
         whole = read_reply(state.solution, state.skeleton)
-        return {
-            agent: self._share(whole.methods, share, whole.module if agent == self.agents[0] else ())
+        beside = [*whole.module, *(source for key, source in whole.methods.items() if key not in state.targets)]
+        written = {
+            agent: [whole.methods[key] for key in share if key in whole.methods]
             for agent, share in zip(self.agents, shares, strict=True)
         }
+        # What the solution has besides the methods to write is nobody's share: the first agent brings it along.
+        written[self.agents[0]] = [*beside, *written[self.agents[0]]]
+        return {agent: "\n\n".join(source.rstrip() for source in sources) for agent, sources in written.items()}
 
-    def _share(self, methods: Mapping[str, str], share: Sequence[str], module: Sequence[str]) -> str:
-        others = list(module) if share else []
-        return "\n\n".join([*others, *(methods[key].rstrip() for key in share if key in methods)])
-
-    floors = {"empty": 2.0, "echo": 2.5, "random": 2.0}  # noqa: RUF012  # a plain attribute of the base class
+    @property
+    def floors(self) -> Mapping[str, float]:  # type: ignore[override]
+        """What stubs earn by the few tests that they pass; an echo holds every stub, and a team of them each twice."""
+        stubs = 0.6
+        return {"empty": stubs, "echo": stubs + (1.0 if self.num_agents > 1 else 2.0), "random": stubs}
 
 
 def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -298,6 +311,18 @@ def _class_of(source: str, class_name: str, test: str) -> tuple[Skeleton, int]:
     """The class to complete, and the number of its tests."""
     skeleton = read_skeleton(source, class_name)
     return skeleton, len(methods_by_test(test, skeleton.targets))
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _surroundings(source: str) -> tuple[str, tuple[str, ...]]:
+    """The imports of a skeleton, on which its tests rely too, and those of ``PACKAGES`` that they name."""
+    imports = [node for node in parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    named = {name.split(".")[0] for node in imports for name in _modules(node)}
+    return source_of(imports, source), tuple(name for name in PACKAGES if name in named)
+
+
+def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
 
 
 def demo_rows(split: str) -> Iterable[Row]:

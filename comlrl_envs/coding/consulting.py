@@ -99,10 +99,13 @@ def chosen_expert(feedback: str, model: str, base_url: str, key_variable: str, r
                 "expert_base_url='http://localhost:8000/v1'; or take feedback='diagnosis', which asks nobody."
             )
         return Expert(model, base_url, key_variable, retries)
-    given = {"expert_model": model, "expert_base_url": base_url}
-    given |= {} if key_variable == KEY_VARIABLE else {"expert_key_variable": key_variable}
-    given |= {} if type(retries) is int and retries == RETRIES else {"expert_retries": str(retries)}
-    named = [name for name, value in given.items() if value]
+    given = {
+        "expert_model": (model, ""),
+        "expert_base_url": (base_url, ""),
+        "expert_key_variable": (key_variable, KEY_VARIABLE),
+        "expert_retries": (retries, RETRIES),
+    }
+    named = [name for name, (value, default) in given.items() if value != default]
     if named:
         raise OptionError(f"{', '.join(named)} go with feedback='expert' alone; here feedback={feedback!r}.")
     return None

@@ -26,12 +26,14 @@
 
 Example:
     >>> import comlrl_envs
-    >>> env = comlrl_envs.make("coding/coop_humaneval", source="demo")
-    >>> observations, _ = env.reset(seed=0, options={"task": 0})
-    >>> sorted(observations)
-    ['helper', 'main']
-    >>> env.step({"helper": "", "main": ""})[1]["main"]
-    0.0
+    >>> env = comlrl_envs.make("coding/coop_humaneval", source="demo", max_turns=2, feedback="levels")
+    >>> _ = env.reset(seed=0, options={"task": "stone"})
+    >>> main = "def stone(v): part = aux(v); return part - 6"
+    >>> observations, rewards, *_ = env.step({"helper": "", "main": main})
+    >>> rewards["main"], observations["main"].split(chr(10))[-3:-1]
+    (1.1, ['Tests: none passed.', 'Use of aux: it is not there to be used.'])
+    >>> env.step({"helper": "def aux(v): return v - 6", "main": main})[1]["main"]
+    4.0
 """
 
 from __future__ import annotations

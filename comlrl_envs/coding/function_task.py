@@ -228,7 +228,7 @@ class FunctionTask(Consulting):
     def _job(self, state: Coding, helpers: Mapping[str, Extracted], main: Extracted, tests: tuple[str, ...]) -> Job:
         sources = {name: reply.code for name, reply in helpers.items()}
         program = team_program(state.preamble, sources, main.code, state.entry_point)
-        return Job(program, tests, (state.entry_point,), state.setup, Limits(self.cpu_seconds))
+        return Job(program, tests, (state.entry_point,), state.setup, Limits(self.cpu_seconds), name=state.entry_point)
 
     def _step(self, state: Coding, actions: Actions, play: Play, outcomes: Outcomes) -> Step | InfrastructureError:
         verdicts: dict[Job, Verdict] = {}

@@ -27,12 +27,14 @@
 
 Example:
     >>> import comlrl_envs
-    >>> env = comlrl_envs.make("coding/humaneval", source="demo")
-    >>> observations, _ = env.reset(seed=0, options={"task": 0})
-    >>> sorted(observations)
-    ['helper', 'main']
-    >>> env.step({"helper": "", "main": ""})[1]["main"]
-    0.0
+    >>> env = comlrl_envs.make("coding/humaneval", source="demo", max_turns=2, feedback="levels")
+    >>> _ = env.reset(seed=0, options={"task": "market"})
+    >>> main = "def market(a): part = aux(a); return part[0]"
+    >>> observations, rewards, *_ = env.step({"helper": "", "main": main})
+    >>> rewards["main"], observations["main"].split(chr(10))[-3:-1]
+    (1.1, ['Tests: none passed.', 'Use of aux: it is not there to be used.'])
+    >>> env.step({"helper": "def aux(a): return sorted(a)", "main": main})[1]["main"]
+    4.0
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from comlrl_envs.coding.program import preamble_of
-from comlrl_envs.coding.rows import function_row, prompt_source, tests_of
+from comlrl_envs.coding.rows import function_row, prompt_source, row_tests
 from comlrl_envs.coding.test_blocks import Split, docstring_examples, entry_function, split_for_feedback
 
 REMEMBERED = 4096
@@ -55,9 +55,9 @@ def _problem(
 ) -> Problem:
     row = {"prompt": prompt, "entry_point": entry_point}
     if test is not None:
-        tests = tests_of({**row, "test": test})
+        tests = row_tests({**row, "test": test})
     else:
-        tests = tests_of({**row, "test_imports": imports, "test_setup_code": setup, "test_list": test_list})
+        tests = row_tests({**row, "test_imports": imports, "test_setup_code": setup, "test_list": test_list})
     source = prompt_source(prompt)
     shown = source is not None and entry_function(source, entry_point) is not None
     examples = docstring_examples(prompt, entry_point) if shown else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from comlrl_envs.coding.syntax import FUNCTIONS, Function, bound_names, loaded_names, moved, parse
@@ -41,11 +41,11 @@ def function_row(row: Mapping[str, Any]) -> dict[str, Any]:
     if "signature" not in fields:
         fields["signature"] = _shown_signature(fields["prompt"], fields["entry_point"])
     entry_function(f"{fields['signature']}\n    pass", fields["entry_point"])
-    tests_of(fields)
+    row_tests(fields)
     return fields
 
 
-def tests_of(fields: Mapping[str, Any]) -> Tests:
+def row_tests(fields: Mapping[str, Any]) -> Tests:
     """The tests of a row that ``function_row`` has read."""
     prompt, entry_point = fields["prompt"], fields["entry_point"]
     if "test" in fields:
@@ -108,7 +108,9 @@ def _mbpp_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     reference = entry_function(code, name) if code else None
     if code and reference is None:
         raise ValueError(f"the solution defines {_functions_of(code)}, and not {name!r}, which is the entry point")
-    header = row.get("signature") or (_header(reference) if reference else f"def {name}({_arguments(tests, name)}):")
+    header = row.get("signature") or (
+        _header(reference) if reference else f"def {name}({_arguments(tests[0], 'test_list', name)}):"
+    )
     fields = {
         "prompt": _mbpp_prompt(_text(row, "prompt" if "prompt" in row else "text"), name, header),
         "entry_point": name,
@@ -167,7 +169,7 @@ def _test_imports(row: Mapping[str, Any], code: str) -> list[str]:
     lines = code.split("\n")
     for node in parse(code).body:
         if isinstance(node, ast.Import | ast.ImportFrom) and wanted & set(bound_names(node)):
-            imports.append(moved(node, lines, "").rstrip("\n"))
+            imports.append(moved(node, lines, "").rstrip())
     return imports
 
 
@@ -177,10 +179,12 @@ def _with_parameters(fields: Mapping[str, Any]) -> str:
     shown = entry_function(prompt, name) if prompt_source(prompt) is not None else None
     if shown is None:
         raise ValueError(f"'prompt' shows no function {name!r}, which is the entry point")
+    if _parameters(shown):
+        return prompt
     code = fields.get("canonical_solution") or fields.get("code") or ""
     reference = entry_function(code, name) if code and prompt_source(code) is not None else None
-    header = _header(reference) if reference else f"def {name}({_arguments([fields['test']], name)}):"
-    return prompt if _parameters(shown) else _replaced(prompt, name, header)
+    header = _header(reference) if reference else f"def {name}({_arguments(fields['test'], 'test', name)}):"
+    return _replaced(prompt, name, header)
 
 
 def _replaced(prompt: str, name: str, header: str) -> str:
@@ -199,11 +203,11 @@ def _header(node: Function) -> str:
     return f"{kind} {node.name}({ast.unparse(node.args)}){returns}:"
 
 
-def _arguments(tests: Sequence[str], name: str) -> str:
+def _arguments(test: str, field: str, name: str) -> str:
     """As many names as the first call in the tests passes values."""
     calls = (
         node
-        for node in ast.walk(_parsed("\n".join(tests), "test_list"))
+        for node in ast.walk(_parsed(test, field))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in (name, "candidate")
     )
     given = next(calls, None)

@@ -75,11 +75,12 @@ def variants(id: str) -> Iterator[tuple[str, Subject]]:
     items = [ITEMS[name]] if name in ITEMS else []
     subject = Subject(id, {"source": "demo"}, items=items, gold=GOLD.get(name))
     if name.startswith("coding/"):
-        subject = subject.replaced(tasks=FEW, replies=60)
+        # A reply that loops may take its time to the limit, which is short here.
+        subject = subject.replaced(kwargs={**subject.kwargs, "cpu_seconds": 0.3}, tasks=FEW, replies=60)
     settings = setting_names(type(subject.env().game.scenario))
     yield id, subject.replaced(golden=golden_file(id))
     for mode in feedback_modes(id):
-        longer = {"source": "demo", "max_turns": 3, "feedback": mode}
+        longer = {**subject.kwargs, "max_turns": 3, "feedback": mode}
         yield f"{id}-{mode}", subject.replaced(kwargs=longer)
         if has_strict(id) and mode in ("levels", "diagnosis"):
             yield f"{id}-{mode}-strict", subject.replaced(kwargs={**longer, "reward": "strict"})

@@ -92,7 +92,9 @@ def _expressions(function: ast.FunctionDef, local: set[str]) -> Iterator[tuple[s
     found = []
     for node in ast.walk(ast.Module(function.body, [])):
         if isinstance(node, ast.expr) and not isinstance(node, ast.Name | ast.Constant | ast.Starred | ast.Slice):
-            inner = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+            inner = {
+                each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+            }
             inner |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
             if isinstance(getattr(node, "ctx", ast.Load()), ast.Load) and not _leaves([node]):
                 found.append((node, inner))
@@ -115,10 +117,7 @@ def _comprehension_names(function: ast.FunctionDef) -> set[str]:
     for node in ast.walk(function):
         if isinstance(node, COMPREHENSIONS):
             names |= {
-                each.id
-                for part in node.generators
-                for each in ast.walk(part.target)
-                if isinstance(each, ast.Name)
+                each.id for part in node.generators for each in ast.walk(part.target) if isinstance(each, ast.Name)
             }
         elif isinstance(node, SCOPES):
             names |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}

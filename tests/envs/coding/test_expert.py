@@ -314,6 +314,8 @@ def test_settings_are_checked(id):
         make(expert_model="stub", expert_base_url="http://127.0.0.1:1/v1")
     with pytest.raises(OptionError, match="expert_retries go with"):
         make(feedback="plain", expert_retries=5)
+    with pytest.raises(OptionError, match="expert_key_variable go with"):
+        make(expert_key_variable="")
     for bad, said in (
         ({"expert_retries": -1}, "expert_retries=-1"),
         ({"expert_base_url": "nowhere"}, "base_url='nowhere'"),

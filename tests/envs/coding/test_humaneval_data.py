@@ -5,7 +5,7 @@ import pytest
 import comlrl_envs
 from comlrl_envs.coding.problems import from_row, problem_of, solution_of
 from comlrl_envs.coding.program import team_program
-from comlrl_envs.coding.rows import tests_of
+from comlrl_envs.coding.rows import row_tests
 from comlrl_envs.coding.verdicts import judge
 from comlrl_envs.sandbox import Job, Sandbox
 
@@ -74,7 +74,7 @@ def own_verdicts(rows, programs):
     jobs = {}
     for (name, number), code in programs.items():
         fields = from_row(rows[name])
-        tests = tests_of(fields)
+        tests = row_tests(fields)
         program = team_program(problem_of(fields).preamble, {}, code, fields["entry_point"])
         jobs[name, number] = Job(program, tests.blocks, (fields["entry_point"],), tests.setup)
     outcomes = judge(Sandbox(), jobs.values())

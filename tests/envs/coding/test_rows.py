@@ -27,7 +27,8 @@ UNITTEST = "import unittest\nclass T(unittest.TestCase):\n    def test_add(self)
 def test_the_signature_is_read_from_a_prompt_without_a_body():
     assert function_row(HUMANEVAL)["signature"] == "def add(x: int, y: int=0, *, z=None) -> int:"
     assert function_row({**HUMANEVAL, "prompt": "async def add(x):\n"})["signature"] == "async def add(x):"
-    assert function_row({**HUMANEVAL, "prompt": "def add():\n    # Nothing to add.\n"})["signature"] == "def add():"
+    nothing = {"prompt": "def add():\n    # Nothing to add.\n", "test": HUMANEVAL["test"].replace("(1)", "()")}
+    assert function_row({**HUMANEVAL, **nothing})["signature"] == "def add():"
 
 
 def test_a_prompt_of_mbpp_gets_the_signature_of_its_solution():
@@ -41,13 +42,58 @@ def test_a_prompt_of_mbpp_gets_the_signature_of_its_solution():
     older = {k: v for k, v in MBPP.items() if k != "prompt"}
     assert "Add them." in function_row({**older, "text": "Add them."})["prompt"]
     assert function_row({**MBPP, "prompt": "Write add(x, y)."})["prompt"] == "Write add(x, y)."
+    assert function_row({**MBPP, "prompt": "Write add(x) with y."})["prompt"].startswith("def add(x, y):\n")
+
+
+@pytest.mark.parametrize(
+    "words", ['Say "add"', 'Add.\n\nOne per line, "or two"', "C:\\new\\", '"""', "Zahlen\r\naddieren"]
+)
+def test_any_words_make_a_docstring(words):
+    shown = function_row({**MBPP, "prompt": words})["prompt"]
+    (node,) = ast.parse(shown).body
+    assert ast.get_docstring(node).split() == words.strip("\"'").split()
+
+
+def test_a_prompt_of_a_known_copy_of_mbpp_gets_its_parameters_back():
+    check = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
+    converted = {"prompt": 'def add():\n    """Add."""\n', "entry_point": "add", "test": check}
+    named = function_row({**converted, "code": MBPP["code"]})
+    assert named["prompt"] == 'def add(x, y):\n    """Add."""\n' and named["signature"] == "def add(x, y):"
+    counted = function_row(converted)
+    assert counted["prompt"].startswith("def add(arg1, arg2):\n") and counted["signature"] == "def add(arg1, arg2):"
+    none = function_row({**converted, "test": "def check(candidate):\n    assert candidate() == 3\n"})
+    assert none["prompt"] == converted["prompt"]
+
+
+def test_a_row_of_mbpp_without_a_solution_shows_as_many_parameters_as_its_tests_pass():
+    row = {"prompt": "Add.", "entry_point": "add", "test_list": ["assert add(1, 2) == 3"]}
+    assert function_row(row)["signature"] == "def add(arg1, arg2):"
+    with pytest.raises(ValueError, match="no 'entry_point'"):
+        function_row({"prompt": "Add.", "test_list": ["assert add(1, 2) == 3"]})
+
+
+def test_the_last_function_that_the_tests_call_is_the_entry_point():
+    code = "def half(x):\n    return x\ndef add(x, y):\n    return x + y\n"
+    row = {"prompt": "Add.", "code": code, "test_list": ["assert add(half(1), 2) == 3"]}
+    assert function_row(row)["entry_point"] == "add"
+
+
+def test_imports_that_only_the_reference_code_makes_are_the_tests_own():
+    row = {**MBPP, "test_list": ["assert add(1, 2) == math.floor(3.5)"]}
+    assert function_row(row)["test_imports"] == ["import math"]
+
+
+@pytest.mark.parametrize("row", [HUMANEVAL, MBPP, {**MBPP, "prompt": "Write add(x, y)."}])
+def test_a_row_that_was_read_reads_the_same_again(row):
+    fields = function_row(row)
+    assert function_row(fields) == fields
 
 
 @pytest.mark.parametrize(
     ("form", "changes", "message"),
     [
-        (HUMANEVAL, {"test": "def check(candidate):\n    pass\n"}, "asserts nothing"),
-        (HUMANEVAL, {"test": "def check(candidate:\n"}, "'test' is not Python"),
+        (HUMANEVAL, {"test": "def check(candidate):\n    pass\n"}, "there is no test"),
+        (HUMANEVAL, {"test": "def check(candidate:\n"}, "'test' is no Python"),
         (HUMANEVAL, {"test": "assert add(1) == 1\n"}, r"does not define check\(candidate\)"),
         (HUMANEVAL, {"test": " "}, "'test' is ' '"),
         (HUMANEVAL, {"prompt": "Add two numbers."}, "shows no function 'add'"),
@@ -55,8 +101,15 @@ def test_a_prompt_of_mbpp_gets_the_signature_of_its_solution():
         (HUMANEVAL, {"entry_point": None}, "'entry_point' is None"),
         (MBPP, {"test_list": []}, "holds no tests"),
         (MBPP, {"test_list": ["assert add(1, 2"]}, "'test_list' is not Python"),
-        (MBPP, {"test_list": ["assert sub(1, 2) == 3"]}, r"defines \['add', 'half'\]"),
-        (MBPP, {"code": None}, "holds a NoneType"),
+        (
+            MBPP,
+            {"test_list": ["assert sub(1, 2) == 3"]},
+            r"defines \['half', 'add'\], of which the first test calls none",
+        ),
+        (MBPP, {"entry_point": "sub"}, r"defines \['half', 'add'\], and not 'sub'"),
+        (MBPP, {"code": None}, "no 'entry_point'"),
+        (MBPP, {"code": 3}, "holds a int"),
+        (MBPP, {"prompt": 3}, "'prompt' is 3, a int"),
     ],
 )
 def test_a_bad_function_row_is_named(form, changes, message):

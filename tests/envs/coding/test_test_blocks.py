@@ -7,11 +7,11 @@ import textwrap
 import pytest
 
 from comlrl_envs.coding.program import preamble_of
+from comlrl_envs.coding.rows import function_row, row_tests
 from comlrl_envs.coding.test_blocks import (
     docstring_examples,
-    entry_point_of,
+    entry_function,
     humaneval_tests,
-    mbpp_prompt,
     mbpp_tests,
     split_for_feedback,
 )
@@ -149,40 +149,21 @@ ROW = {
 
 
 def test_defect_imports_and_setup_of_mbpp_were_dropped():
-    tests = mbpp_tests(ROW)
+    tests = mbpp_tests(function_row(ROW))
     assert tests.setup == "import cmath\nTWO = 2\n" and len(tests.blocks) == 2
     assert failures([("row", ROW["code"], tests.setup, tests.blocks)]) == {}
-
-
-def test_imports_that_only_the_reference_code_makes_are_found():
-    tests = mbpp_tests({**ROW, "test_list": ["assert add(0) == math.floor(2.5)"]})
-    assert "import math" in tests.setup
-
-
-def test_defect_prompts_of_mbpp_had_no_parameters():
-    prompt = mbpp_prompt(ROW)
-    assert prompt.startswith("def add(x, *, y: int=2) -> int:\n")
-    scope = {}
-    exec(prompt, scope)
-    assert scope["add"].__doc__.strip() == ROW["prompt"]
-    check = "def check(candidate):\n    assert candidate(1, 2) == 3\n"
-    converted = {"prompt": 'def add():\n    """Add."""\n', "entry_point": "add", "test": check}
-    assert mbpp_prompt(converted).startswith("def add(arg1, arg2):\n")
-    assert mbpp_prompt({**converted, "code": ROW["code"]}).startswith("def add(x, *, y: int=2)")
-    signed = 'def add(x: int) -> int:\n    """Add."""\n'
-    assert mbpp_prompt({**converted, "prompt": signed}) == signed
-
-
-def test_the_entry_point_of_a_row():
-    assert entry_point_of(ROW) == "add"
-    with pytest.raises(KeyError, match="entry_point"):
-        entry_point_of({"test_list": ["assert add(1)"]})
-    with pytest.raises(KeyError, match="entry_point"):
-        mbpp_tests({**ROW, "code": "def other(): pass"})
     with pytest.raises(ValueError, match="there is no test"):
-        mbpp_tests({**ROW, "test_list": ["add(1)"]})
+        mbpp_tests({**function_row(ROW), "test_list": ["add(1)"]})
     with pytest.raises(ValueError, match="no Python"):
-        mbpp_tests({**ROW, "test_list": ["assert add(1"]})
+        mbpp_tests({**function_row(ROW), "test_list": ["assert add(1"]})
+
+
+def test_the_function_of_a_source_that_may_lack_its_body():
+    assert entry_function("import math\n\n\nasync def f(x):\n", "f").name == "f"
+    assert entry_function("def f():\n    # Nothing.", "f").args.args == []
+    assert entry_function("def f(): pass", "g") is None
+    with pytest.raises(ValueError, match="no Python"):
+        entry_function("def f(:", "f")
 
 
 def test_examples_of_a_docstring():
@@ -248,15 +229,12 @@ def test_every_row_of_mbpp_has_tests_and_a_signature(data_dir):
     rows = [json.loads(line) for line in (data_dir / "mbpp/MbppBase.jsonl").open()]
     jobs = []
     for row in rows:
-        tests = mbpp_tests(row)
+        tests = mbpp_tests(function_row(row))
         assert split_for_feedback(tests.blocks, [row["entry_point"]]).disjoint
         jobs.append((row["task_id"], row["canonical_solution"], tests.setup, tests.blocks))
-        assert re.search(r"\(.+\)", mbpp_prompt(row).split("\n")[0]) or "()" in row["canonical_solution"]
-        compile(mbpp_prompt(row), "<prompt>", "exec")
     assert len(jobs) == 409
     assert set(failures(jobs)) == FAILING_MBPP
     others = [json.loads(line) for line in (data_dir / "mbpp/reflexion_mbpp-py.jsonl").open()]
     assert len(others) == 397
     for row in others:
-        assert mbpp_tests(row).blocks
-        assert mbpp_prompt(row).startswith(row["prompt"].rstrip("\n"))
+        assert row_tests(function_row(row)).blocks and function_row(row)["prompt"] == row["prompt"]

@@ -8,6 +8,10 @@ SHIPPED: tuple[tuple[str, str], ...] = (
     ("writing/length_ratio-v0", "comlrl_envs.writing.length_ratio:parallel_env"),
     ("writing/tldr-v0", "comlrl_envs.writing.tldr:parallel_env"),
     ("writing/arxiv-v0", "comlrl_envs.writing.arxiv:parallel_env"),
+    ("coding/humaneval-v0", "comlrl_envs.coding.humaneval:parallel_env"),
+    ("coding/coop_humaneval-v0", "comlrl_envs.coding.coop_humaneval:parallel_env"),
+    ("coding/mbpp-v0", "comlrl_envs.coding.mbpp:parallel_env"),
+    ("coding/classeval-v0", "comlrl_envs.coding.classeval:parallel_env"),
 )
 
 

@@ -56,6 +56,10 @@ class InfrastructureError(ComlrlError, RuntimeError):
         return f"Task {self.task!r} could not be scored: {self.reason}. Nothing was lost: play the same move again."
 
 
+class SandboxError(ComlrlError, RuntimeError):
+    """Untrusted programs cannot be run on this machine, or not with the protection that was asked for."""
+
+
 class MissingExtraError(ComlrlError, ImportError):
     """An optional dependency is not installed.
 

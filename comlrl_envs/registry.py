@@ -37,7 +37,8 @@ class EnvSpec:
         id: ``family/name-vN``.
         entry_point: ``"package.module:function"``, imported on use, or the function itself.
         kwargs: Keyword arguments given to it before the caller's own.
-        deterministic: False if a mode asks a model, so that equal actions may score differently.
+        deterministic: False if a model is asked, so that equal actions may lead to different steps. Of an id: of every
+            mode that it has; of an environment's own spec: in the mode that it is in (``Scenario.deterministic``).
     """
 
     id: str
@@ -125,7 +126,8 @@ def make(id: str, **kwargs: Any) -> TextEnv:
     found = spec(id)
     merged = {**found.kwargs, **kwargs}
     env: TextEnv = found.load()(**merged)
-    env.spec = replace(found, kwargs=merged)
+    deterministic = found.deterministic and env.game.scenario.deterministic
+    env.spec = replace(found, kwargs=merged, deterministic=deterministic)
     return env
 
 

@@ -124,6 +124,8 @@ class Scenario(ABC):
     floors: Mapping[str, float] = {}
     channel: bool = True
     """Whether teammates are shown anything of each other's replies; without a channel ``blank`` changes nothing."""
+    deterministic: bool = True
+    """Whether equal moves lead to equal steps; False in a mode that asks a model."""
 
     @abstractmethod
     def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:

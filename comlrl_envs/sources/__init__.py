@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from comlrl_envs.assemble import DEMO, Loader
 from comlrl_envs.errors import OptionError, closest
 from comlrl_envs.sources import cache, files, hub
 from comlrl_envs.sources.found import Found, Look
-from comlrl_envs.sources.table import REAL_SETS, DataFile, RealSet
+from comlrl_envs.sources.real_set import DataFile, RealSet
+from comlrl_envs.sources.table import REAL_SETS
 from comlrl_envs.tasks import Row, TaskSet
 
 __all__ = ["REAL_SETS", "SOURCES", "DataFile", "RealSet", "loader"]
@@ -46,11 +47,24 @@ def loader(name: str, demo: Callable[[str], Iterable[Row]], real: RealSet | None
         if source == "demo" or public is None:
             found = Found(list(demo(split)), DEMO)
         else:
-            found = _find(name, public, split, source, data_dir)
+            found = _playable(name, public, _find(name, public, split, source, data_dir))
         logger.info("%s, %s: %d rows, %s", name, split, len(found.rows), found.origin)
         return TaskSet(found.rows, origin=found.origin)
 
     return load
+
+
+def _playable(name: str, real: RealSet, found: Found) -> Found:
+    """The rows with their names as ids, without those that cannot be played."""
+    field = real.id_field
+    if field is None:
+        return found
+    # What is no object, or has no name, is left to the one parser of rows, which tells.
+    named = [{"id": row[field], **row} if isinstance(row, Mapping) and field in row else row for row in found.rows]
+    kept = [row for row in named if not (isinstance(row, Mapping) and str(row.get("id")) in real.excluded)]
+    if len(kept) < len(named):
+        logger.info("%s: %d rows are left out, which cannot be played.", name, len(named) - len(kept))
+    return Found(kept, found.origin)
 
 
 def _find(name: str, real: RealSet, split: str, source: str, data_dir: str | None) -> Found:

@@ -61,7 +61,10 @@ def in_package(real: RealSet, split: str) -> Look:
 
 def _read(path: Path) -> Iterator[Row]:
     try:
-        yield from _gunzipped(path) if path.suffix == ".gz" else read_jsonl(path)
+        if path.suffix == ".json":
+            yield from _listed(path)
+        else:
+            yield from _gunzipped(path) if path.suffix == ".gz" else read_jsonl(path)
     except TaskError:
         raise
     except (EOFError, OSError, ValueError, RecursionError, zlib.error) as bad:
@@ -71,6 +74,13 @@ def _read(path: Path) -> Iterator[Row]:
 def _gunzipped(path: Path) -> list[Row]:
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return [json.loads(line) for line in file if line.strip()]
+
+
+def _listed(path: Path) -> list[Row]:
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(rows, list):
+        raise ValueError(f"it holds a {type(rows).__name__}, expected a list of rows")
+    return rows
 
 
 def _published(rows: Iterable[Row], real: RealSet, split: str, file: DataFile) -> list[Row]:

@@ -80,7 +80,8 @@ def _read(real: RealSet, commit: str, split: str) -> list[Row]:
         )
     theirs, part = real.part(split)
     bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop)]
-    command = [sys.executable, "-m", "comlrl_envs.sources.stream", real.repo, theirs, commit, *bounds]
+    which = (real.repo, real.config or "", theirs, commit, *bounds)
+    command = [sys.executable, "-m", "comlrl_envs.sources.stream", *which]
     try:
         with _running(command) as lines:
             answers = [json.loads(line) for line in gathered(lambda: lines, STALL, TOTAL, real.published[split])]

@@ -1,7 +1,7 @@
 """Rows of the hub as lines of JSON on standard output; run as a process of its own, which can be ended at any time.
 
-``python -m comlrl_envs.sources.stream REPO SPLIT COMMIT START STOP``; ``START`` and ``STOP`` may be empty. Each line is
-``{"row": ...}``, or at the end ``{"failure": "..."}``, or ``{"done": true}``.
+``python -m comlrl_envs.sources.stream REPO CONFIG SPLIT COMMIT START STOP``; ``CONFIG``, ``START`` and ``STOP`` may be
+empty. Each line is ``{"row": ...}``, or at the end ``{"failure": "..."}``, or ``{"done": true}``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 
 
-def main(repo: str, split: str, commit: str, start: str, stop: str) -> None:
+def main(repo: str, config: str, split: str, commit: str, start: str, stop: str) -> None:
     """Write the rows, and why there are no more if reading fails."""
     # What the libraries print must not stand among the rows.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogatepass")
@@ -24,7 +24,7 @@ def main(repo: str, split: str, commit: str, start: str, stop: str) -> None:
         for name in ("STREAMING_READ_MAX_RETRIES", "STREAMING_OPEN_MAX_RETRIES"):
             if hasattr(datasets.config, name):
                 setattr(datasets.config, name, 1)
-        stream = datasets.load_dataset(repo, split=split, revision=commit, streaming=True)
+        stream = datasets.load_dataset(repo, config or None, split=split, revision=commit, streaming=True)
         for row in itertools.islice(stream, int(start) if start else None, int(stop) if stop else None):
             out.write(json.dumps({"row": row}) + "\n")
             out.flush()

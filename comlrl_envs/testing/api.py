@@ -165,6 +165,8 @@ def walk(env: TextEnv, choose: play.Chooser, seed: int = 0) -> Iterator[tuple[di
 
 def undetermined(env: TextEnv) -> str | None:
     """Why equal seeds and actions need not give equal episodes; None if they must."""
+    if not env.game.scenario.deterministic:
+        return f"{type(env.game.scenario).__name__} is not deterministic with these settings"
     if env.spec is not None and not env.spec.deterministic:
         return f"{env.spec.id} is registered as not deterministic"
     return None

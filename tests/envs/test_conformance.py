@@ -42,12 +42,31 @@ def feedback_modes(id: str) -> tuple[str, ...]:
     return next(home["FEEDBACK"] for home in homes if "FEEDBACK" in home)
 
 
+def has_strict(id: str) -> bool:
+    scenario = make(id, source="demo").game.scenario
+    return "reward" in setting_names(type(scenario)) and "strict" in scenario.presets
+
+
 # Whole rows, gold included, of the ids whose parsers leave it out.
 ITEMS = {
     "writing/tldr": {"prompt": "POST: My hens lay in the shed now.\n\nTL;DR:", "completion": "Hens moved."},
     "writing/arxiv": {"abstract_text": ["We count wrens.", "There are many."], "article_text": ["One. Two."]},
 }
-GOLD = {"writing/tldr": ("completion",), "writing/arxiv": ("article_text",)}
+SOLUTIONS = ("aux", "main", "canonical_solution")
+GOLD = {
+    "writing/tldr": ("completion",),
+    "writing/arxiv": ("article_text",),
+    "coding/humaneval": SOLUTIONS,
+    "coding/coop_humaneval": SOLUTIONS,
+    "coding/mbpp": SOLUTIONS,
+    "coding/classeval": ("solution_code",),
+}
+
+
+# Where a joint action runs a program, fewer tasks and hostile replies are played: a mode for each kind of text by
+# default, the others among the slow tests.
+FEW = 6
+QUICK = ("coding/humaneval-v0-diagnosis-strict", "coding/classeval-v0-group")
 
 
 def variants(id: str) -> Iterator[tuple[str, Subject]]:
@@ -55,18 +74,25 @@ def variants(id: str) -> Iterator[tuple[str, Subject]]:
     name = spec(id).name
     items = [ITEMS[name]] if name in ITEMS else []
     subject = Subject(id, {"source": "demo"}, items=items, gold=GOLD.get(name))
+    if name.startswith("coding/"):
+        # A reply that loops may take its time to the limit, which is short here.
+        subject = subject.replaced(kwargs={**subject.kwargs, "cpu_seconds": 0.3}, tasks=FEW, replies=60)
     settings = setting_names(type(subject.env().game.scenario))
     yield id, subject.replaced(golden=golden_file(id))
     for mode in feedback_modes(id):
-        longer = {"source": "demo", "max_turns": 3, "feedback": mode}
+        longer = {**subject.kwargs, "max_turns": 3, "feedback": mode}
         yield f"{id}-{mode}", subject.replaced(kwargs=longer)
-        if "reward" in settings and mode == "levels":
+        if has_strict(id) and mode in ("levels", "diagnosis"):
             yield f"{id}-{mode}-strict", subject.replaced(kwargs={**longer, "reward": "strict"})
         if "num_agents" in settings and mode == "levels":
             yield f"{id}-{mode}-single", subject.replaced(kwargs={**longer, "num_agents": 1})
 
 
 SUBJECTS = dict(variant for id in IDS for variant in variants(id))
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow) if name.startswith("coding/") and name not in (*IDS, *QUICK) else name
+    for name in SUBJECTS
+]
 TOYS = {
     "turn_taking": Subject(turn_taking_env, gold=("gold",)),
     "from_reward": Subject(from_reward_env, gold=("gold",)),
@@ -83,7 +109,7 @@ def may_note(name: str, subject: Subject) -> bool:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", NAMES)
 def test_shipped_environments_keep_every_promise(name, check):
     note = run_check(check, SUBJECTS[name])
     assert note is None or may_note(check, SUBJECTS[name]), note

@@ -126,9 +126,15 @@ def make(id: str, **kwargs: Any) -> TextEnv:
     found = spec(id)
     merged = {**found.kwargs, **kwargs}
     env: TextEnv = found.load()(**merged)
-    deterministic = found.deterministic and env.game.scenario.deterministic
-    env.spec = replace(found, kwargs=merged, deterministic=deterministic)
+    env.spec = replace(found, kwargs=merged, deterministic=found.deterministic and _is_deterministic(env))
     return env
+
+
+def _is_deterministic(env: object) -> bool:
+    """What the rules say in the mode they are in; a registered environment of another kind says nothing."""
+    from comlrl_envs.env import TextEnv
+
+    return env.game.scenario.deterministic if isinstance(env, TextEnv) else True
 
 
 def make_vec(id: str, num_envs: int, **kwargs: Any) -> VectorTextEnv:

@@ -134,8 +134,8 @@ def test_own_rewards(id):
 
 @every_id
 def test_presets(id):
-    chosen = "reward" in setting_names(type(demo(id).game.scenario))
-    for name in ("published", "strict") if chosen else ("default",):
+    scenario = type(demo(id).game.scenario)
+    for name in scenario.presets if "reward" in setting_names(scenario) else ("default",):
         env = comlrl_envs.make(id, source="demo", reward=name)
         low, high = env.game.reward_range
         assert all(low <= reward <= high for reward in play(env)[1].values())

@@ -52,7 +52,8 @@ MUTANTS = [
     ("hostile_replies", rules(relay.ReadsNumbers), "ValueError"),
     ("hostile_replies", rules(relay.ReadsJson), "RecursionError"),
     ("hostile_replies", rules(relay.NestedQuantifier, step_seconds=0.1), "step takes"),
-    ("resets", shell(shells.FalsySeed), "seed=0 differ"),
+    # Unseeded draws may be equal once; then the next comparison of the check tells.
+    ("resets", shell(shells.FalsySeed), r"seed=(0|np\.int64\(0\)) differ"),
     ("resets", shell(shells.OneTask), "60 seeds drew 1 of 12"),
     ("resets", shell(shells.OneEpisode), "same episode"),
     ("resets", rules(relay.Remembers), "differ|kept something"),

@@ -153,7 +153,7 @@ def arguments(game: TextGame, given: Mapping[str, Any]) -> tuple[Argument, ...]:
     """
     meanings = field_meanings(type(game.scenario))
     settings = _settings(game.scenario)
-    presets = _presets(game.scenario)
+    presets = game.scenario.presets
     own = [
         Argument(name, *_worded(name, kind, meanings[name], presets), default=repr(given.get(name, default)), own=True)
         for name, (kind, default) in settings.items()
@@ -279,11 +279,6 @@ def _settings(scenario: Any) -> dict[str, tuple[str, Any]]:
         if field.init
     }
     return {name: (kind.replace(" | ", " or "), values.get(name)) for name, kind in kinds.items()}
-
-
-def _presets(scenario: Any) -> tuple[str, ...]:
-    """Names that the setting ``reward`` of a scenario takes, if it declares them as ``presets``."""
-    return tuple(scenario.presets) if hasattr(scenario, "presets") else ()
 
 
 def _worded(name: str, kind: str, meaning: str, presets: Sequence[str]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ catch all of them; where a built-in exception means the same, the class is one o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class ComlrlError(Exception):
@@ -76,6 +76,12 @@ class MissingExtraError(ComlrlError, ImportError):
     def __str__(self) -> str:
         """One line with the command that mends it."""
         return f'{self.purpose} needs the extra {self.extra!r}: pip install "comlrl-envs[{self.extra}]"'
+
+
+def one_of(name: str, value: object, options: Collection[str]) -> None:
+    """Raise ``OptionError``, with the closest of them, unless ``value`` is one of ``options``."""
+    if value not in options:
+        raise OptionError(f"{name}={value!r}; expected one of {tuple(options)}.{closest(str(value), options)}")
 
 
 def positive_int(name: str, value: object) -> int:

@@ -9,7 +9,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -122,6 +122,8 @@ class Scenario(ABC):
     metrics: tuple[str, ...] = ()
     agent_metrics: tuple[str, ...] = ()
     floors: Mapping[str, float] = {}
+    presets: ClassVar[tuple[str, ...]] = ()
+    """Names that its setting ``reward`` takes, if it has one."""
     channel: bool = True
     """Whether teammates are shown anything of each other's replies; without a channel ``blank`` changes nothing."""
     deterministic: bool = True

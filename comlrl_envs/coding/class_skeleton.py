@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
-import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +10,6 @@ from comlrl_envs.coding.syntax import FUNCTIONS, Function, own_statements, parse
 from comlrl_envs.seeding import rng
 
 _ACCESSORS = frozenset({"setter", "deleter", "getter"})
-_HEADER = re.compile(r"\s*((?:@[^\n]*\n\s*)*)((?:async\s+)?def\s+(\w+)[^\n]*?:)[ \t]*\n(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -136,43 +133,3 @@ def agents_by_test(test: str, authors: Mapping[str, str]) -> dict[str, frozenset
     return {
         name: frozenset(authors[method] for method in used) for name, used in methods_by_test(test, authors).items()
     }
-
-
-def skeleton_source(skeleton: str, class_name: str, constructor: str, methods: Sequence[str], imports: str = "") -> str:
-    """``skeleton``, or one built of its parts where it does not parse, as four of ClassEval's do not.
-
-    Args:
-        skeleton: Source of the module, perhaps broken by a quotation mark.
-        class_name: The class that it should define.
-        constructor: Source of the class with its constructor alone.
-        methods: Header and docstring of each method; decorators are looked up in ``skeleton`` too.
-        imports: Source of the imports.
-
-    Raises:
-        ValueError: The parts do not make a class either.
-    """
-    if _defines(skeleton, class_name):
-        return skeleton
-    parts = [imports, textwrap.dedent(constructor).rstrip()]
-    for method in methods:
-        match = _HEADER.match(method.rstrip() + "\n")
-        if match is None:
-            raise ValueError(f"a method of {class_name!r} has no header 'def name(…):': {method[:80]!r}")
-        above = re.search(rf"((?:[ \t]*@[^\n]*\n)*)[ \t]*(?:async[ \t]+)?def[ \t]+{match[3]}\b", skeleton)
-        decorators = dict.fromkeys(line.strip() for line in (match[1] + (above[1] if above else "")).split("\n"))
-        text = match[4].strip().strip("\"'“”").strip().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-        docstring = textwrap.indent(f'"""\n{textwrap.dedent("        " + text)}\n"""', " " * 8)
-        head = [f"    {line}" for line in (*filter(None, decorators), match[2])]
-        parts.append("\n".join(["", *head, docstring]))
-    built = "\n".join(parts) + "\n"
-    if not _defines(built, class_name):
-        raise ValueError(f"the skeleton of {class_name!r} is no Python source, and neither are its parts together.")
-    return built
-
-
-def _defines(source: str, class_name: str) -> bool:
-    try:
-        body = parse(source).body
-    except SyntaxError:
-        return False
-    return any(isinstance(node, ast.ClassDef) and node.name == class_name for node in body)

@@ -55,7 +55,7 @@ from comlrl_envs.coding.rows import class_row
 from comlrl_envs.coding.syntax import parse, source_of
 from comlrl_envs.coding.verdicts import Outcomes, judge
 from comlrl_envs.env import TextEnv
-from comlrl_envs.errors import InfrastructureError, OptionError, closest, positive_int
+from comlrl_envs.errors import InfrastructureError, one_of, positive_int
 from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict
 from comlrl_envs.scenario import Actions, Score, State, Step
 from comlrl_envs.sources import loader
@@ -140,12 +140,9 @@ class ClassEval(Consulting):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        for name, value, options in (
-            ("feedback", self.feedback, (*FEEDBACK, expert.MODE)), ("assignment", self.assignment, ASSIGNMENTS),
-            ("reward", self.reward, self.presets),
-        ):  # fmt: skip
-            if value not in options:
-                raise OptionError(f"{name}={value!r}; expected one of {options}.{closest(value, options)}")
+        one_of("feedback", self.feedback, (*FEEDBACK, expert.MODE))
+        one_of("assignment", self.assignment, ASSIGNMENTS)
+        one_of("reward", self.reward, self.presets)
         for name in ("max_turns", "num_agents"):
             positive_int(name, vars(self)[name])
         Sandbox(self.backend, self.workers)

@@ -15,7 +15,7 @@ from comlrl_envs.coding.class_skeleton import Skeleton
 from comlrl_envs.coding.helper_use import Usage
 from comlrl_envs.coding.scoring import TeamFacts
 from comlrl_envs.coding.test_blocks import Split
-from comlrl_envs.errors import OptionError, closest
+from comlrl_envs.errors import one_of
 from comlrl_envs.sandbox.jobs import TestResult, Verdict
 
 FUNCTION_MODES = ("plain", "passed", "levels", "diagnosis")
@@ -74,8 +74,7 @@ def function_feedback(mode: str, name: str, facts: TeamFacts, verdict: Verdict |
 
 
 def _check(mode: str, modes: Sequence[str]) -> None:
-    if mode not in modes:
-        raise OptionError(f"feedback={mode!r}; expected one of {tuple(modes)}.{closest(mode, modes)}")
+    one_of("feedback", mode, modes)
 
 
 def _complete(verdict: Verdict | None) -> bool:

@@ -5,23 +5,30 @@ The module of each id says where its rows come from; here are rules, briefs, sco
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from comlrl_envs.assemble import build_env
 from comlrl_envs.coding import expert, feedback, scoring
 from comlrl_envs.coding.consulting import Consulting
-from comlrl_envs.coding.problems import parameters, problem_of, solution_of
+from comlrl_envs.coding.problems import from_row, parameters, problem_of, solution_of
 from comlrl_envs.coding.program import stub_helper, team_program
 from comlrl_envs.coding.replies import Extracted, extract
 from comlrl_envs.coding.scoring import TeamFacts
 from comlrl_envs.coding.test_blocks import Split
 from comlrl_envs.coding.verdicts import Outcomes, judge
-from comlrl_envs.errors import InfrastructureError, OptionError, closest, positive_int
+from comlrl_envs.env import TextEnv
+from comlrl_envs.errors import InfrastructureError, one_of, positive_int
 from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict
 from comlrl_envs.scenario import Actions, Score, State, Step
+from comlrl_envs.sources import loader
+from comlrl_envs.tasks import Row
+
+if TYPE_CHECKING:
+    from comlrl_envs.coding.demo.functions import Kind
 
 MAIN, HELPER, AUX = "main", "helper", "aux"
 FEEDBACK = feedback.FUNCTION_MODES
@@ -105,7 +112,7 @@ class FunctionTask(Consulting):
     expert_key_variable: str = expert.KEY_VARIABLE
     expert_retries: int = expert.RETRIES
 
-    presets: ClassVar[tuple[str, ...]] = ("published", "strict")
+    presets = ("published", "strict")
     terms = scoring.FUNCTION_TERMS
     metrics = (
         "tests_num", "tests_den", "compiles", "helper_called", "thin_wrapper", "timeouts", "success", expert.FAILED,
@@ -114,10 +121,8 @@ class FunctionTask(Consulting):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        choices = (("feedback", self.feedback, (*FEEDBACK, expert.MODE)), ("reward", self.reward, self.presets))
-        for name, value, options in choices:
-            if value not in options:
-                raise OptionError(f"{name}={value!r}; expected one of {options}.{closest(value, options)}")
+        one_of("feedback", self.feedback, (*FEEDBACK, expert.MODE))
+        one_of("reward", self.reward, self.presets)
         for name in ("max_turns", "num_agents"):
             positive_int(name, vars(self)[name])
         Sandbox(self.backend, self.workers)
@@ -282,3 +287,20 @@ class FunctionTask(Consulting):
 
     # No echo of a prompt and no noise holds a function that returns something.
     floors = {"empty": 0.0, "echo": 0.0, "random": 0.0}  # noqa: RUF012  # a plain attribute of the base class
+
+
+def function_env(kind: Kind, kwargs: Mapping[str, Any]) -> TextEnv:
+    """The environment of ``coding/KIND``.
+
+    Args:
+        kind: Its demo set, and its name in the family.
+        kwargs: The caller's keyword arguments.
+    """
+
+    def demo_rows(split: str) -> Iterable[Row]:
+        from comlrl_envs.coding.demo import functions
+
+        return functions.rows(kind, split)
+
+    name = f"coding/{kind}"
+    return build_env(FunctionTask, loader(name, demo_rows), kwargs, name=name, parse=from_row)

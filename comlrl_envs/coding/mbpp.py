@@ -39,25 +39,12 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from comlrl_envs.assemble import build_env
-from comlrl_envs.coding.function_task import FunctionTask
-from comlrl_envs.coding.problems import from_row
+from comlrl_envs.coding.function_task import function_env
 from comlrl_envs.env import TextEnv
-from comlrl_envs.sources import loader
-from comlrl_envs.tasks import Row
-
-
-def demo_rows(split: str) -> Iterable[Row]:
-    """The shipped problems of a split."""
-    from comlrl_envs.coding.demo import functions
-
-    return functions.rows("mbpp", split)
 
 
 def parallel_env(**kwargs: Any) -> TextEnv:
     """The environment; keyword arguments are the scenario's settings and those that every id accepts."""
-    load = loader("coding/mbpp", demo_rows)
-    return build_env(FunctionTask, load, kwargs, name="coding/mbpp", parse=from_row)
+    return function_env("mbpp", kwargs)

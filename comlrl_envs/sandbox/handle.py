@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from comlrl_envs.errors import InfrastructureError, OptionError, SandboxError, closest
+from comlrl_envs.errors import InfrastructureError, OptionError, SandboxError, one_of
 from comlrl_envs.sandbox import bubblewrap
 from comlrl_envs.sandbox.jobs import Job, Verdict
 from comlrl_envs.sandbox.pool import Pool, processors
@@ -43,9 +43,7 @@ class Sandbox:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.backend not in BACKENDS:
-            hint = closest(self.backend, BACKENDS)
-            raise OptionError(f"backend={self.backend!r}; expected one of {', '.join(BACKENDS)}.{hint}")
+        one_of("backend", self.backend, BACKENDS)
         if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 0:
             raise OptionError(f"workers={self.workers!r}; expected a number of workers, or 0 for one a processor.")
         given: object = self.packages
@@ -73,8 +71,7 @@ class Sandbox:
         backend = self.backend
         if backend == "auto":
             backend = os.environ.get(BACKEND_VARIABLE, "") or "auto"
-            if backend not in BACKENDS:
-                raise OptionError(f"{BACKEND_VARIABLE}={backend!r}; expected one of {', '.join(BACKENDS)}.")
+            one_of(BACKEND_VARIABLE, backend, BACKENDS)
         if backend == "fork":
             return "fork"
         problem = bubblewrap.problem()

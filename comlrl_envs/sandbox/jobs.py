@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from comlrl_envs.errors import OptionError, closest
+from comlrl_envs.errors import OptionError, one_of
 
 Kind = Literal["functions", "unittest"]
 Outcome = Literal["passed", "failed", "error", "timeout", "not_run"]
@@ -69,8 +69,7 @@ class Job:
 
     def __post_init__(self) -> None:
         """Refuse what no worker could run."""
-        if self.kind not in KINDS:
-            raise OptionError(f"kind={self.kind!r}; expected one of {', '.join(KINDS)}.{closest(self.kind, KINDS)}")
+        one_of("kind", self.kind, KINDS)
         for name in ("program", "setup", "name"):
             if not isinstance(vars(self)[name], str):
                 raise OptionError(f"{name} of a job is a {type(vars(self)[name]).__name__}; expected a str.")

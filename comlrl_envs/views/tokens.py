@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from comlrl_envs.errors import ActionError, EpisodeError, OptionError, closest, positive_int
+from comlrl_envs.errors import ActionError, EpisodeError, OptionError, one_of, positive_int
 from comlrl_envs.views.base import ActionView, Observations, ObservationView
 
 BYTES = 256
@@ -83,8 +83,7 @@ class TokenObservations(ObservationView):
         vocab_size: int | None = None,
     ) -> None:
         super().__init__(env)
-        if dtype not in DTYPES:
-            raise OptionError(f"dtype={dtype!r}; expected one of {DTYPES}.{closest(dtype, DTYPES)}")
+        one_of("dtype", dtype, DTYPES)
         self._length = positive_int("length", length)
         self._dtype = dtype
         self._tokenizer, self._vocab_size = _check_tokenizer(tokenizer, vocab_size)

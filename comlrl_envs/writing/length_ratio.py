@@ -40,7 +40,7 @@ import numpy as np
 
 from comlrl_envs.assemble import build_env, demo_only
 from comlrl_envs.env import TextEnv
-from comlrl_envs.errors import OptionError, closest, positive_int
+from comlrl_envs.errors import OptionError, one_of, positive_int
 from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
 from comlrl_envs.writing.topics import EVAL_TOPICS, TRAIN_TOPICS
 
@@ -132,9 +132,7 @@ class LengthRatio(Scenario):
             check_bounds(self.target_min, self.target_max)
         except ValueError as bad:
             raise OptionError(f"{bad}.") from bad
-        if self.feedback not in FEEDBACK:
-            near = closest(self.feedback, FEEDBACK)
-            raise OptionError(f"feedback={self.feedback!r}; expected one of {FEEDBACK}.{near}")
+        one_of("feedback", self.feedback, FEEDBACK)
         positive_int("max_turns", self.max_turns)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from comlrl_envs.errors import OptionError, closest, positive_int
+from comlrl_envs.errors import OptionError, one_of, positive_int
 from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
 from comlrl_envs.writing import feedback, levels, strict
 from comlrl_envs.writing.composing import Pair, best_pair
@@ -119,11 +119,8 @@ class TextPair(Scenario):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        for name, value, options in (
-            ("feedback", self.feedback, FEEDBACK), ("reward", self.reward, self.presets),
-        ):  # fmt: skip
-            if value not in options:
-                raise OptionError(f"{name}={value!r}; expected one of {options}.{closest(value, options)}")
+        one_of("feedback", self.feedback, FEEDBACK)
+        one_of("reward", self.reward, self.presets)
         for name, number in (
             ("max_turns", self.max_turns), ("min_words", self.min_words), ("max_words", self.max_words),
         ):  # fmt: skip

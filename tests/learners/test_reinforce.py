@@ -1,4 +1,5 @@
-import dataclasses
+"""The REINFORCE family: returns, advantages and steps on policies whose rounds take hundredths of a second."""
+
 import itertools
 import math
 
@@ -6,103 +7,30 @@ import pytest
 import torch
 from envs.toys import TurnTaking
 
-from comlrl_envs import TaskSet, TextEnv, TextGame, from_reward
-from comlrl_envs.errors import RewardError
+from comlrl_envs import TaskSet, TextEnv, TextGame
 from comlrl_learners import (
-    ConfigError,
     LLMPolicy,
-    MAGRPOConfig,
     MAGRPOTrainer,
-    MAREINFORCEConfig,
     MAREINFORCETrainer,
-    MAReMaxConfig,
     MAReMaxTrainer,
-    MARLOOConfig,
     MARLOOTrainer,
-    NonFiniteError,
-    PolicyError,
 )
-from comlrl_learners.losses import kl_k3
-from comlrl_learners.rollout import Visit
-from comlrl_learners.samples import Reference, TokenSample
 
-from .toy_models import flat_gradient, flat_weights, toy_policy, toy_team
-
-WORDS = ("one", "two", "three", "four")
-ROWS = [{"id": f"row-{i}", "prompt": text} for i, text in enumerate(WORDS)]
-AGENTS = ("agent_0", "agent_1")
-FAMILY = {
-    MAGRPOTrainer: MAGRPOConfig, MAREINFORCETrainer: MAREINFORCEConfig,
-    MARLOOTrainer: MARLOOConfig, MAReMaxTrainer: MAReMaxConfig,
-}  # fmt: skip
-RAW = {"baseline": "none", "advantage_norm": "none"}
-"""With these, advantages are returns."""
-
-
-def spread(first, second):
-    """A reward that differs between almost all joint actions."""
-    return [
-        (sum(map(ord, one)) % 101) / 101 + (sum(map(ord, two)) % 97) / 50
-        for one, two in zip(first, second, strict=True)
-    ]
-
-
-def constant(first, second):
-    return [0.1] * len(first)
-
-
-def again(prompt, agent_completions, num_agents, **histories):
-    return [f"{prompt} {text[:4]}" for text in agent_completions]
-
-
-def game(turns=1, reward=spread, rows=ROWS):
-    return from_reward(rows, reward, feedback=again if turns > 1 else None, max_turns=turns)
-
-
-def trainer(cls=MAGRPOTrainer, turns=1, policies=None, env=None, references=None, **settings):
-    config = FAMILY[cls](**{"output_dir": None, "num_generations": 3, "items_per_rollout": 4, **settings})
-    team = policies if policies is not None else toy_team()
-    return cls(env=env or game(turns), policies=team, config=config, references=references)
-
-
-def visits(one, count=4):
-    return [Visit(one.playground.tasks[i], 0, one.config.seed, "train") for i in range(count)]
-
-
-def collect(one, count=4):
-    return one.algorithm.collect(visits(one, count))
-
-
-def gradient(one, batch, agent):
-    """The gradient of the agent's mean loss over a batch."""
-    member = one.team[agent]
-    member.model.zero_grad()
-    one.algorithm.actors.sample_losses(member, batch.samples[agent]).mean().backward()
-    found = flat_gradient(member)
-    member.model.zero_grad()
-    return found
-
-
-def gradient_sums(one):
-    """The sum of all gradients that reach each policy's weights from here on, by agent."""
-    totals = {}
-    for agent, member in one.team.items():
-        totals[agent] = {name: torch.zeros_like(p) for name, p in member.model.named_parameters()}
-        for name, parameter in member.model.named_parameters():
-            parameter.register_hook(totals[agent][name].add_)
-    return lambda agent: torch.cat([total.flatten() for total in totals[agent].values()])
-
-
-def advantages(batch, agent):
-    return [sample.advantage for sample in batch.samples[agent]]
-
-
-def poison(member):
-    with torch.no_grad():
-        next(iter(member.model.parameters())).fill_(float("nan"))
-
-
-# Directions of the four algorithms.
+from .reinforce_games import (
+    AGENTS,
+    FAMILY,
+    RAW,
+    ROWS,
+    advantages,
+    collect,
+    constant,
+    game,
+    gradient,
+    gradient_sums,
+    spread,
+    trainer,
+)
+from .toy_models import flat_weights, toy_policy, toy_team
 
 
 def test_four_algorithms_take_four_directions_on_two_groups_of_different_spread():
@@ -251,137 +179,6 @@ def test_groups_without_spread_are_counted_and_move_nothing(cls):
 
 
 # KL and entropy.
-
-
-def kl(one, agent, completion):
-    there = one.references[agent].logprobs([completion]).logprobs[0].tolist()
-    differences = [b - a for a, b in zip(completion.logprobs, there, strict=True)]
-    return sum(math.exp(d) - d - 1 for d in differences)
-
-
-@pytest.mark.parametrize("joint_mode", ["aligned", "cross"])
-def test_the_kl_penalty_enters_an_agents_own_returns_before_the_tree_is_aggregated(joint_mode):
-    one = trainer(turns=2, references=[toy_policy(7), toy_policy(8)], kl_coef=0.3, discount=0.9, num_generations=2,
-                  joint_mode=joint_mode, **RAW)  # fmt: skip
-    batch = collect(one, 2)
-
-    def value(node, edge, place, agent):
-        own = edge.reward - 0.3 * kl(one, agent, node.completions[agent][edge.index[place]])
-        if edge.child is None:
-            return own
-        below = [value(edge.child, e, place, agent) for e in edge.child.edges]
-        return own + 0.9 * sum(below) / len(below)
-
-    for place, agent in enumerate(AGENTS):
-        expected = []
-        for root in batch.roots:
-            for node in root.subtree():
-                for k in range(2):
-                    values = [value(node, e, place, agent) for e in node.edges if e.index[place] == k]
-                    expected.append(sum(values) / len(values))
-        assert advantages(batch, agent) == pytest.approx(expected, rel=1e-4, abs=1e-5)
-        assert batch.metrics[f"{agent}/reference_kl"] > 0.01
-
-
-def test_the_kl_penalty_reaches_no_other_agents_returns():
-    near = toy_team()
-    far = [toy_policy(1), toy_policy(9)]
-    batches = [
-        collect(trainer(turns=2, references=refs, kl_coef=0.5, policies=toy_team(), **RAW)) for refs in (near, far)
-    ]
-    assert advantages(batches[0], "agent_0") == advantages(batches[1], "agent_0")
-    assert max(abs(a - b) for a, b in zip(*(advantages(b, "agent_1") for b in batches), strict=True)) > 0.01
-
-
-@pytest.mark.parametrize("kl_mode", ["penalty", "loss"])
-def test_kl_to_frozen_copies_is_zero_at_the_start(kl_mode):
-    one = trainer(kl_coef=0.1, kl_mode=kl_mode, policies=toy_team(double=True))
-    batch = collect(one)
-    for agent in AGENTS:
-        assert batch.metrics[f"{agent}/reference_kl"] == 0.0
-        assert not any(p.requires_grad for p in one.references[agent].model.parameters())
-
-
-def test_kl_in_the_loss_is_exactly_zero_at_the_start_and_has_no_gradient():
-    one = trainer(kl_coef=1.0, kl_mode="loss")
-    for agent, member in one.team.items():
-        for sample in collect(one).samples[agent]:
-            now = member.logprobs([sample.completion])
-            there = one.references[agent].logprobs([sample.completion]).logprobs
-            estimate = kl_k3(now.logprobs, there, now.mask)
-            estimate.sum().backward()
-            assert (estimate == 0).all()
-        assert (flat_gradient(member) == 0).all()
-
-
-@pytest.mark.parametrize("kl_mode", ["penalty", "loss"])
-def test_references_stay_as_they_are_while_policies_learn(kl_mode):
-    one = trainer(kl_coef=0.1, kl_mode=kl_mode, learning_rate=1e-2)
-    before = {agent: flat_weights(reference) for agent, reference in one.references.items()}
-    one.algorithm.update(collect(one), 0, 1.0)
-    batch = collect(one)
-    for agent, reference in one.references.items():
-        assert torch.equal(flat_weights(reference), before[agent])
-        assert batch.metrics[f"{agent}/reference_kl"] > 1e-6
-
-
-def test_kl_in_the_loss_pulls_towards_the_reference_where_rewards_say_nothing():
-    one = trainer(env=game(reward=constant), references=toy_policy(9), kl_coef=0.5, kl_mode="loss", learning_rate=1e-3)
-    batch = collect(one)
-
-    def distance(agent):
-        samples = batch.samples[agent]
-        now = one.team[agent].logprobs([s.completion for s in samples])
-        there = one.references[agent].logprobs([s.completion for s in samples])
-        return kl_k3(now.logprobs, there.logprobs, now.mask).sum().item()
-
-    before = {agent: distance(agent) for agent in AGENTS}
-    assert set(advantages(batch, "agent_0")) == {0.0}
-    one.algorithm.update(batch, 0, 1.0)
-    assert all(distance(agent) < before[agent] for agent in AGENTS)
-
-
-@pytest.mark.parametrize("norm", ["mean", "sum", "constant"])
-def test_kl_in_the_loss_adds_its_weighed_reduction(norm):
-    one = trainer(references=toy_policy(9), kl_coef=0.5, kl_mode="loss", loss_norm=norm, policies=toy_team(double=True))
-    batch, plain = collect(one), trainer(loss_norm=norm)
-    member = one.team["agent_0"]
-    for sample in batch.samples["agent_0"]:
-        extra = one.algorithm.actors.sample_losses(member, [sample]) - plain.algorithm.actors.sample_losses(
-            member, [sample]
-        )
-        expected = kl(one, "agent_0", sample.completion)
-        divisor = {"mean": len(sample.completion.ids), "sum": 1, "constant": 6}[norm]
-        assert extra.item() == pytest.approx(0.5 * expected / divisor, rel=1e-5)
-
-
-def test_the_entropy_bonus_lowers_the_loss_and_raises_the_entropy():
-    one = trainer(env=game(reward=constant), entropy_coef=0.5, learning_rate=1e-3, policies=toy_team(scale=0.5))
-    batch = collect(one)
-
-    def entropy(agent):
-        found = one.team[agent].logprobs([s.completion for s in batch.samples[agent]], entropy=True)
-        return ((found.entropy * found.mask).sum(1) / found.mask.sum(1)).detach()
-
-    before = {agent: entropy(agent) for agent in AGENTS}
-    losses = one.algorithm.actors.sample_losses(one.team["agent_0"], batch.samples["agent_0"])
-    torch.testing.assert_close(losses.detach(), -0.5 * before["agent_0"])
-    one.algorithm.update(batch, 0, 1.0)
-    assert all(entropy(agent).mean() > before[agent].mean() for agent in AGENTS)
-
-
-@pytest.mark.parametrize(
-    "settings", [{"kl_coef": 0.5, "kl_mode": "loss", "references": None}, {"entropy_coef": 0.5}], ids=["kl", "entropy"]
-)
-def test_kl_in_the_loss_and_entropy_have_gradients_of_their_own(settings):
-    if "references" in settings:
-        settings = {**settings, "references": toy_policy(9)}
-    plain, changed = trainer(), trainer(**settings)
-    left, right = (gradient(one, collect(one), "agent_0") for one in (plain, changed))
-    assert (left - right).abs().max() > 1e-5
-
-
-# Cost.
 
 
 class CountingPolicy(LLMPolicy):
@@ -562,131 +359,3 @@ def test_the_size_of_microbatches_changes_no_gradient():
 
 
 # Refusals and numbers that are not finite.
-
-
-def test_nothing_trainable_is_refused():
-    frozen = toy_policy()
-    frozen.model.requires_grad_(False)
-    with pytest.raises(PolicyError, match=r"agent_0, agent_1.*requires_grad_"):
-        trainer(policies=frozen)
-    with pytest.raises(PolicyError, match=r"policy of agent_1 has"):
-        trainer(policies=[toy_policy(1), frozen])
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_reward_that_is_no_number_names_task_and_turn(value):
-    for bad_turn in (0, 1):
-        calls = itertools.count()
-
-        def reward(first, second, batch_items, calls=calls, bad_turn=bad_turn):
-            bad = next(calls) == bad_turn
-            return [value if bad and item["id"] == "row-2" else 0.5 for item in batch_items]
-
-        one = trainer(env=game(2, reward))
-        with pytest.raises(RewardError, match=rf"Task 'row-2', turn {bad_turn}"):
-            one.train()
-
-
-def test_weights_that_are_no_number_name_agent_turn_and_task_when_they_write():
-    one = trainer()
-    poison(one.team["agent_1"])
-    with pytest.raises(NonFiniteError, match=r"'agent_1' at turn 0 of task 'row-0'"):
-        collect(one)
-
-
-def test_weights_that_turn_bad_in_a_later_turn_name_it():
-    team = toy_team()
-
-    def reward(first, second):
-        poison(team[0])
-        return spread(first, second)
-
-    one = trainer(env=game(2, reward), policies=team)
-    with pytest.raises(NonFiniteError, match=r"'agent_0' at turn 1 of task 'row-0'"):
-        collect(one)
-
-
-def test_weights_that_are_no_number_name_agent_turn_and_task_when_they_learn():
-    one = trainer()
-    batch = collect(one)
-    poison(one.team["agent_0"])
-    with pytest.raises(NonFiniteError, match=r"'agent_0' at turn 0 of task 'row-\d'"):
-        one.algorithm.update(batch, 0, 1.0)
-
-
-def test_a_loss_that_is_no_number_names_agent_turn_and_task():
-    one = trainer()
-    batch = collect(one)
-    sample = batch.samples["agent_1"][4]
-    batch.samples["agent_1"][4] = dataclasses.replace(sample, advantage=float("nan"))
-    before = flat_weights(one.team["agent_1"])
-    with pytest.raises(NonFiniteError, match=rf"'agent_1' at turn 0 of task '{sample.task_id}'"):
-        one.algorithm.update(batch, 0, 1.0)
-    assert torch.equal(before, flat_weights(one.team["agent_1"]))
-
-
-def test_a_gradient_that_is_no_number_leaves_the_weights():
-    one = trainer(policies=toy_policy(1))
-    member = one.team["agent_0"]
-    before = flat_weights(member)
-    handle = next(member.model.parameters()).register_hook(lambda grad: grad * float("inf"))
-    batch = collect(one)
-    with pytest.raises(NonFiniteError, match="agent_0, agent_1"):
-        one.algorithm.update(batch, 0, 1.0)
-    assert torch.equal(before, flat_weights(member))
-    handle.remove()
-    one.algorithm.update(batch, 0, 1.0)
-    assert torch.isfinite(flat_weights(member)).all()
-    assert not torch.equal(before, flat_weights(member))
-
-
-def test_what_a_failed_update_left_behind_does_not_enter_the_next():
-    """The loss fails in the second micro-batch, when the first has left its gradient."""
-    ends = []
-    for fails in (False, True):
-        one = trainer(microbatch_tokens=1, learning_rate=1e-3)
-        batch = collect(one)
-        if fails:
-            last = max(range(12), key=lambda i: len(batch.samples["agent_0"][i].completion.ids))
-            samples = list(batch.samples["agent_0"])
-            samples[last] = dataclasses.replace(samples[last], advantage=float("nan"))
-            broken = dataclasses.replace(batch, samples={**batch.samples, "agent_0": samples})
-            with pytest.raises(NonFiniteError, match="agent_0"):
-                one.algorithm.update(broken, 0, 1.0)
-        one.algorithm.update(batch, 0, 1.0)
-        ends.append(flat_weights(one.team["agent_0"]))
-    assert torch.equal(*ends)
-
-
-def test_reference_logprobs_of_another_length_are_refused():
-    completion = collect(trainer()).samples["agent_0"][0].completion
-    with pytest.raises(ValueError, match="reference log-probs"):
-        TokenSample("a", "t", 0, completion, 0.0, Reference((0.0,) * (len(completion.ids) + 1), 0.0))
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"num_generations": 1}, "num_generations=1 .* baseline='none'"),
-        ({"minibatch_size": 4}, "clip_range"),
-        ({"num_updates": 2}, "clip_range"),
-        ({"clip_range": 1.5}, "clip_range=1.5"),
-        ({"discount": 1.5}, "discount=1.5"),
-        ({"items_per_rollout": 0}, "items_per_rollout=0"),
-        ({"learning_rate": 0.0}, "learning_rate"),
-        ({"kl_coef": -1.0}, "kl_coef"),
-    ],
-)
-def test_settings_that_cannot_work_are_named(settings, words):
-    with pytest.raises(ConfigError, match=words):
-        MAGRPOConfig(**settings)
-
-
-def test_a_truncating_sampler_is_refused_with_a_ratio_and_warned_of_without(caplog):
-    cut = toy_policy(top_p=0.9)
-    with pytest.raises(ConfigError, match=r"agent_0 truncates.*clip_range=None"):
-        trainer(policies=cut, clip_range=0.2)
-    with pytest.raises(ConfigError, match="top_p=1"):
-        MAGRPOConfig(sampling=cut.sampling, clip_range=0.2)
-    trainer(policies=cut)
-    assert "truncates" in caplog.text

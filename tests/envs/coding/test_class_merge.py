@@ -13,8 +13,8 @@ from comlrl_envs.coding.class_skeleton import (
     methods_by_test,
     partition,
     read_skeleton,
-    skeleton_source,
 )
+from comlrl_envs.coding.rows import class_row
 from comlrl_envs.coding.syntax import FUNCTIONS, moved
 
 SKELETON = '''
@@ -262,10 +262,8 @@ def classeval(data_dir):
 
 
 def skeleton_of(row):
-    methods = [method["method_description"] for method in row["methods_info"]]
-    imports = "\n".join(row["import_statement"])
-    source = skeleton_source(row["skeleton"], row["class_name"], row["class_constructor"], methods, imports)
-    return read_skeleton(source, row["class_name"])
+    fields = class_row(row)
+    return read_skeleton(fields["skeleton"], fields["class_name"])
 
 
 def body_of(source, name):
@@ -345,10 +343,3 @@ def test_a_merged_class_passes_its_tests(data_dir, tmp_path):
     file.write_text(f"{merge(skeleton, written).source}\n{row['test']}\nunittest.main()\n")
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-
-
-def test_parts_that_make_no_class_are_told():
-    with pytest.raises(ValueError, match="no header"):
-        skeleton_source("class A(:", "A", "class A:\n    pass", ["nothing"])
-    with pytest.raises(ValueError, match="neither are its parts"):
-        skeleton_source("class A(:", "A", "class B:\n    pass", ["def f(self):\n    '''Do.'''"])

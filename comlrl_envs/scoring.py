@@ -92,18 +92,19 @@ class Judge:
             if on_error == "raise":
                 raise
             # The whole batch failed at once: play the moves one by one, so that only the bad ones are lost.
-            if len(pairs) == 1:
-                return [failure]
-            steps = [self._advance([e], [r], on_error)[0] for e, r in zip(episodes, replies, strict=True)]
+            steps = [failure]
+            if len(pairs) > 1:
+                steps = [self._advance([e], [r], on_error)[0] for e, r in zip(episodes, replies, strict=True)]
         if len(steps) != len(pairs):
             raise RewardError(
                 f"advance_many returned {len(steps)} steps for {len(pairs)} joint actions; return one each."
             )
+        named = [_of_task(step, episode) for step, episode in zip(steps, episodes, strict=True)]
         if on_error == "raise":
-            for step in steps:
+            for step in named:
                 if isinstance(step, InfrastructureError):
                     raise step
-        return steps
+        return named
 
     def _call_own(
         self, own: RewardFunction, episodes: list[Episode], replies: list[dict[str, str]], prompts: Prompts
@@ -199,6 +200,15 @@ def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
     if not low <= high:
         raise OptionError(f"reward_range={reward_range!r}; expected (lowest, highest).")
     return low, high
+
+
+def _of_task(step: Step | InfrastructureError, episode: Episode) -> Step | InfrastructureError:
+    """The step; a failure under the id of the task, which the part that failed need not know."""
+    if not isinstance(step, InfrastructureError) or step.task == episode.task_id:
+        return step
+    failure = InfrastructureError(episode.task_id, step.reason)
+    failure.__cause__ = step
+    return failure
 
 
 def _sum(values: Iterable[Any]) -> float:

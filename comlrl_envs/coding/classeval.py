@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -190,20 +190,24 @@ class ClassEval(Consulting):
 
     def advance_many(self, pairs: Sequence[tuple[State, Actions]]) -> Sequence[Step | InfrastructureError]:
         """Merge and run all classes at once, and score them."""
-        played = [
-            (state, actions, self._facts(state, actions)) for state, actions in pairs if isinstance(state, Completing)
-        ]
-        jobs = [self._job(state, facts) for state, _, facts in played]
+        played = [(state, actions) for state, actions in pairs if isinstance(state, Completing)]
+        read: dict[int, tuple[ClassFacts, Job | None]] = {}
+
+        def jobs(places: Iterable[int]) -> Iterator[Job]:
+            """A joint action is read while the classes of those before it run."""
+            for place in places:
+                state, actions = played[place]
+                facts = self._facts(state, actions)
+                read[place] = facts, self._job(state, facts)
+                job = read[place][1]
+                if job is not None:
+                    yield job
+
         outcomes: dict[Job, Verdict | InfrastructureError] = {}
-        for packages in dict.fromkeys(_surroundings(state.source)[1] for state, _, _ in played):
-            those = [job for (state, _, _), job in zip(played, jobs, strict=True)
-                     if job is not None and _surroundings(state.source)[1] == packages]  # fmt: skip
-            outcomes |= judge(Sandbox(self.backend, self.workers, packages), those)
-        steps = [
-            self._step(state, actions, facts, job, outcomes)
-            for (state, actions, facts), job in zip(played, jobs, strict=True)
-        ]
-        return self.consulted(steps, lambda place, news: self._question(*played[place][:2], news))
+        for packages, places in _by_packages([state.source for state, _ in played]).items():
+            outcomes |= judge(Sandbox(self.backend, self.workers, packages), jobs(places))
+        steps = [self._step(*each, *read[place], outcomes) for place, each in enumerate(played)]
+        return self.consulted(steps, lambda place, news: self._question(*played[place], news))
 
     def _question(self, state: Completing, actions: Actions, news: tuple[str, ...]) -> expert.Question:
         """What the expert is asked."""
@@ -316,6 +320,14 @@ def _surroundings(source: str) -> tuple[str, tuple[str, ...]]:
     imports = [node for node in parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)]
     named = {name.split(".")[0] for node in imports for name in _modules(node)}
     return source_of(imports, source), tuple(name for name in PACKAGES if name in named)
+
+
+def _by_packages(sources: Sequence[str]) -> dict[tuple[str, ...], list[int]]:
+    """The places of skeletons, by the packages that they need."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for place, source in enumerate(sources):
+        found.setdefault(_surroundings(source)[1], []).append(place)
+    return found
 
 
 def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:

@@ -47,7 +47,7 @@ class Coding(State):
         preamble: What the problem itself defines.
         setup: Trusted source that the tests need.
         scoring: Tests that count.
-        told: Tests that feedback reports on.
+        told: Tests that feedback reports on; none where nothing is told, and then all tests score.
         disjoint: Whether feedback may show those.
         answer: What each agent could write; () if the row has no answer for such a team.
     """
@@ -155,10 +155,15 @@ class FunctionTask(Consulting):
         """0 to 4, or to 2.1 for main alone."""
         return 0.0, scoring.maximum(self.num_agents - 1)
 
+    @property
+    def tells(self) -> bool:
+        """Whether agents are told of tests, which then do not score."""
+        return self.max_turns > 1 and self.feedback != "plain"
+
     def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
         """The problem of a row; see ``problems.from_row``."""
         problem = problem_of(item)
-        split = problem.split
+        split = problem.split if self.tells else Split(problem.tests, (), True)
         return Coding(
             item["prompt"],
             item["entry_point"],
@@ -199,8 +204,16 @@ class FunctionTask(Consulting):
 
     def advance_many(self, pairs: Sequence[tuple[State, Actions]]) -> Sequence[Step | InfrastructureError]:
         """Run all programs at once and score them."""
-        played = [(state, actions, self._play(state, actions)) for state, actions in pairs if isinstance(state, Coding)]
-        outcomes = judge(Sandbox(self.backend, self.workers), [job for _, _, play in played for job in play.jobs()])
+        played: list[tuple[Coding, Actions, Play]] = []
+
+        def jobs() -> Iterator[Job]:
+            """A joint action is read while the programs of those before it run."""
+            for state, actions in pairs:
+                assert isinstance(state, Coding)
+                played.append((state, actions, self._play(state, actions)))
+                yield from played[-1][2].jobs()
+
+        outcomes = judge(Sandbox(self.backend, self.workers), jobs())
         steps = [self._step(state, actions, play, outcomes) for state, actions, play in played]
         return self.consulted(steps, lambda place, news: self._question(*played[place][:2], news))
 
@@ -227,8 +240,10 @@ class FunctionTask(Consulting):
                 if usage.called else job
                 for name, usage in zip(helpers, facts.usage, strict=True)
             )  # fmt: skip
-        tells = state.turn + 1 < self.max_turns and self.feedback != "plain"
-        return Play(facts, job, stubbed, self._job(state, helpers, replies[MAIN], state.told) if tells else None)
+        told: Job | None = None
+        if self.tells and state.turn + 1 < self.max_turns:
+            told = self._job(state, helpers, replies[MAIN], state.told)
+        return Play(facts, job, stubbed, told)
 
     def _job(self, state: Coding, helpers: Mapping[str, Extracted], main: Extracted, tests: tuple[str, ...]) -> Job:
         sources = {name: reply.code for name, reply in helpers.items()}

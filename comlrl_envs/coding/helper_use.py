@@ -7,6 +7,7 @@ helper, and what can never run (behind ``if False``, after ``return``) does not 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from comlrl_envs.coding.syntax import (
 INSPECTIONS = frozenset({"callable", "print", "isinstance", "type", "id", "repr", "str", "bool", "hash", "dir", "help"})
 """Functions that may be handed a helper without ever calling it."""
 
+REMEMBERED = 512
+"""Main agents' codes of which a process keeps how they use a helper."""
 _MOST_COPIES = 100
 _NEAR = 20
 """Statements after a call that are searched for a new binding of its value's name, so that the time stays linear."""
@@ -50,6 +53,7 @@ class Usage:
         return self.called and len(self.ignored) == self.uses
 
 
+@functools.lru_cache(maxsize=REMEMBERED)
 def helper_usage(main: str, entry_point: str, helper: str) -> Usage:
     """How ``entry_point``, and what it reaches in ``main``, uses ``helper``.
 

@@ -7,7 +7,8 @@
   function, syntax, tests and use of the helper), ``"diagnosis"`` (with lines, reasons and failing tests) or
   ``"expert"`` (edits by a model behind an OpenAI-compatible endpoint, which reads everybody's code and the diagnosis:
   ``expert_model="NAME"``, ``expert_base_url="http://..."``; the diagnosis if it gives no answer). No test that scores
-  is ever shown: feedback has tests of its own, or where a task has one test alone, only its outcome.
+  is ever shown: feedback has tests of its own, or where a task has one test alone, only its outcome; where nothing is
+  told of tests, in the last turn of one and with ``"plain"``, all of them score.
 - Action: any text; the code in it is found by its syntax, in fences or not.
 - Reward: in ``[0, 4]`` (main alone: 2.1). ``reward="published"`` (default): 0.4 if the helper's function returns
   something, 0.6 if main's does, or else nothing more; 0.5 if the program compiles, or else nothing more; the share of

@@ -22,11 +22,13 @@ class Problem:
     Attributes:
         preamble: What the problem itself defines.
         setup: Trusted source that the tests need.
+        tests: All of them, one block each.
         split: Tests that score, and those that feedback reports on.
     """
 
     preamble: str
     setup: str
+    tests: tuple[str, ...]
     split: Split
 
 
@@ -62,7 +64,7 @@ def _problem(
     shown = source is not None and entry_function(source, entry_point) is not None
     examples = docstring_examples(prompt, entry_point) if shown else ()
     preamble = preamble_of(source, entry_point) if shown and source is not None else ""
-    return Problem(preamble, tests.setup, split_for_feedback(tests.blocks, [entry_point], examples))
+    return Problem(preamble, tests.setup, tests.blocks, split_for_feedback(tests.blocks, [entry_point], examples))
 
 
 def parameters(signature: str) -> str:

@@ -7,6 +7,7 @@ code is decided by the parser, statement by statement; nothing is ever run.
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from comlrl_envs.coding.top_level import module_of
 
 MAX_CHARACTERS = 32_768
 """Characters of a reply that are searched for code. The parser takes up to 40 microseconds a character."""
+REMEMBERED = 512
+"""Replies of which a process keeps what was found: one that meets several of a teammate's is read once."""
 MAX_BROKEN = 20
 """Definitions that cannot be parsed of which one reply keeps a record."""
 
@@ -93,7 +96,11 @@ def extract(reply: str) -> Extracted:
 
     The time is linear in the length of the reply, of which the first 32,768 characters are read.
     """
-    text = reply[:MAX_CHARACTERS].removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return _extracted(reply[:MAX_CHARACTERS].removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def _extracted(text: str) -> Extracted:
     plain = _assemble([_block(text.split("\n"), 0)], recover=False)
     if plain.code:
         return plain

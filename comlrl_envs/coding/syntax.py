@@ -97,6 +97,8 @@ def source_of(statements: Iterable[ast.stmt], source: str) -> str:
 
 def bound_names(statement: ast.stmt) -> tuple[str, ...]:
     """Names that a statement binds in its own scope, in order, each once; ``"*"`` for a star import."""
+    if isinstance(statement, FUNCTIONS) and not any(True for _ in _evaluated(statement)):
+        return (statement.name,)
     names: dict[str, None] = {}
     for node in in_scope([statement]):
         if isinstance(node, DEFINITIONS):

@@ -76,6 +76,8 @@ def _examples(body: list[ast.stmt]) -> set[int]:
     own = {statement.name for statement in body if isinstance(statement, DEFINITIONS)}
     dropped = {id(statement) for statement in body if _never_kept(statement, bound)}
     doubtful = [each for each in body if id(each) not in dropped and _calls(each, own)]
+    if not doubtful:
+        return dropped
     settled = dropped | set(map(id, doubtful))
     wanted = {name for statement in body if id(statement) not in settled for name in _read_outside(statement)}
     for statement in reversed(doubtful):

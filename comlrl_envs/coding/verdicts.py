@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from comlrl_envs.errors import InfrastructureError
@@ -19,14 +19,26 @@ _known: OrderedDict[tuple[Sandbox, Job], Verdict] = OrderedDict()
 
 
 def judge(sandbox: Sandbox, jobs: Iterable[Job]) -> Outcomes:
-    """The verdict on each job, or the failure of a machine that stands in its place; equal jobs share one."""
-    distinct = list(dict.fromkeys(jobs))
-    with _lock:
-        found: dict[Job, Verdict | InfrastructureError] = {
-            job: _known[sandbox, job] for job in distinct if (sandbox, job) in _known
-        }
-    fresh = [job for job in distinct if job not in found]
-    outcomes = sandbox.run_many(fresh)
+    """The verdict on each job, or the failure of a machine that stands in its place; equal jobs share one.
+
+    Jobs are taken from an iterator one by one, while the sandbox is at those before them.
+    """
+    found: dict[Job, Verdict | InfrastructureError] = {}
+    fresh: dict[Job, None] = {}
+
+    def unknown() -> Iterator[Job]:
+        for job in jobs:
+            if job in found or job in fresh:
+                continue
+            with _lock:
+                verdict = _known.get((sandbox, job))
+            if verdict is None:
+                fresh[job] = None
+                yield job
+            else:
+                found[job] = verdict
+
+    outcomes = sandbox.run_many(unknown())
     with _lock:
         for job, outcome in zip(fresh, outcomes, strict=True):
             found[job] = outcome

@@ -5,8 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from comlrl_envs.errors import InfrastructureError, OptionError, SandboxError, one_of
@@ -88,11 +89,12 @@ class Sandbox:
             raise outcome
         return outcome
 
-    def run_many(self, jobs: Sequence[Job]) -> list[Verdict | InfrastructureError]:
+    def run_many(self, jobs: Iterable[Job]) -> list[Verdict | InfrastructureError]:
         """Verdicts in the order of the jobs.
 
         Args:
-            jobs: Any number; they are spread over the workers.
+            jobs: Any number; they are spread over the workers. An iterator is asked for the next job while workers are
+                at those before it, so that what prepares jobs costs little time of its own.
 
         Returns:
             A verdict a job, or the ``InfrastructureError`` that stands in its place.
@@ -102,9 +104,9 @@ class Sandbox:
             TaskError: The trusted part of a job, its set-up or its tests, cannot be run.
             OptionError: A job is too long.
         """
-        if not jobs:
-            return []
-        return self._pool().run_many(jobs)
+        coming = iter(jobs)
+        first = next(coming, None)
+        return [] if first is None else self._pool().run_many(chain([first], coming))
 
     def close(self) -> None:
         """End the workers that this process shares under these settings; a later job starts new ones."""

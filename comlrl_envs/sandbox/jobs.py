@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from comlrl_envs.errors import OptionError, one_of
@@ -36,7 +36,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Refuse what is no limit."""
-        for name, value in asdict(self).items():
+        for name, value in vars(self).items():
             number = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
             if not number or value <= 0 or (name.endswith("seconds") and value > MOST_SECONDS):
                 raise OptionError(f"Limits({name}={value!r}); expected a positive number, of seconds at most an hour.")
@@ -83,7 +83,8 @@ class Job:
 
     def message(self) -> dict[str, Any]:
         """The job as JSON values."""
-        return {**asdict(self), "tests": list(self.tests), "entry_points": list(self.entry_points)}
+        lists = {"tests": list(self.tests), "entry_points": list(self.entry_points)}
+        return {**vars(self), **lists, "limits": dict(vars(self.limits))}
 
 
 @dataclass(frozen=True)

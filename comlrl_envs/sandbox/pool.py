@@ -7,7 +7,8 @@ import selectors
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from comlrl_envs.errors import InfrastructureError, TaskError
@@ -38,8 +39,10 @@ class Pool:
         self._change = threading.Condition()
         self._closed = False
 
-    def run_many(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def run_many(self, jobs: Iterable[Job]) -> list[Outcome]:
         """Verdicts in the order of the jobs; what no worker could judge has an error in its place.
+
+        The jobs are asked for one by one, while workers are at those before them.
 
         Raises:
             TaskError: The trusted part of a job cannot be run.
@@ -62,7 +65,13 @@ class Pool:
         """Let free workers join a batch that can use more; wait for one if it has none."""
         while batch.wants_worker():
             self._part(batch)
-            worker = self._take(wait=not batch.has_workers())
+            try:
+                worker = self._take(wait=not batch.has_workers())
+            except WorkerError as error:
+                # Those that are at it go on without one more.
+                if not batch.has_workers():
+                    batch.give_up(str(error))
+                return
             if worker is None:
                 return
             batch.join(worker)
@@ -76,7 +85,7 @@ class Pool:
         with self._change:
             while True:
                 if self._closed:
-                    raise InfrastructureError("sandbox", "the sandbox was closed")
+                    raise WorkerError("the sandbox was closed")
                 if self._free:
                     return self._free.pop()
                 if self._count < self._size:
@@ -92,7 +101,7 @@ class Pool:
                 self._count -= 1
                 self._change.notify()
             if isinstance(error, OSError | WorkerError):
-                raise InfrastructureError("sandbox", f"a worker does not start: {error}") from error
+                raise WorkerError(f"a worker does not start: {error}") from error
             raise
 
     def _give_back(self, worker: Worker) -> None:
@@ -125,12 +134,13 @@ class Pool:
 class _Batch:
     """The jobs of one call, and the workers that are at it."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self._jobs = jobs
-        self._frames = [framed(job.message()) for job in jobs]
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._coming = iter(jobs)
+        self._jobs: list[Job] = []
+        self._frames: list[bytes] = []
         self._outcomes: dict[int, Outcome] = {}
-        self._attempts = [0] * len(jobs)
-        self._waiting = deque(range(len(jobs)))
+        self._attempts: list[int] = []
+        self._waiting: deque[int] = deque()
         self._at: dict[Worker, deque[int]] = {}
         self._since: dict[Worker, float] = {}
         self._lost: list[Worker] = []
@@ -139,7 +149,7 @@ class _Batch:
     @property
     def unfinished(self) -> bool:
         """Whether a job has no outcome yet."""
-        return len(self._outcomes) < len(self._jobs)
+        return len(self._outcomes) < len(self._jobs) or self._one_waits()
 
     def outcomes(self) -> list[Outcome]:
         """One a job."""
@@ -147,6 +157,16 @@ class _Batch:
 
     def wants_worker(self) -> bool:
         """Whether a further worker would have something to do."""
+        return self._one_waits()
+
+    def _one_waits(self) -> bool:
+        """Whether there is a job for a worker; the next one is asked for if none waits."""
+        if not self._waiting:
+            for job in islice(self._coming, 1):
+                self._waiting.append(len(self._jobs))
+                self._jobs.append(job)
+                self._frames.append(framed(job.message()))
+                self._attempts.append(0)
         return bool(self._waiting)
 
     def has_workers(self) -> bool:
@@ -164,7 +184,7 @@ class _Batch:
         for depth in (1, 2):
             for worker in list(self._at):
                 queue = self._at.get(worker)
-                if queue is None or len(queue) >= depth or not self._waiting:
+                if queue is None or len(queue) >= depth or not self._one_waits():
                     continue
                 if not queue or len(self._frames[self._waiting[0]]) <= AHEAD_BYTES:
                     self._hand(worker)
@@ -197,7 +217,7 @@ class _Batch:
 
     def parted(self) -> list[Worker]:
         """The workers that have nothing left to do, and those that failed; they are no longer at it."""
-        done = [worker for worker, queue in self._at.items() if not queue and not self._waiting]
+        done = [worker for worker, queue in self._at.items() if not queue and not self._one_waits()]
         lost, self._lost = self._lost, []
         for worker in done:
             self._part(worker)
@@ -227,8 +247,7 @@ class _Batch:
             if place == len(queue) - 1:
                 self._attempts[number] += 1
                 if self._attempts[number] >= ATTEMPTS:
-                    name = self._jobs[number].name or "sandbox job"
-                    self._outcomes[number] = InfrastructureError(name, f"{ATTEMPTS} workers failed: {reason}")
+                    self._outcomes[number] = self._failed(number, f"{ATTEMPTS} workers failed: {reason}")
                     continue
             self._waiting.appendleft(number)
         self._lost.append(worker)
@@ -240,6 +259,15 @@ class _Batch:
             for key in list(self._selector.get_map().values()):
                 if key.fileobj is worker:
                     self._selector.unregister(worker)
+
+    def give_up(self, reason: str) -> None:
+        """There is no worker for what is not judged yet."""
+        while self._one_waits():
+            number = self._waiting.popleft()
+            self._outcomes[number] = self._failed(number, reason)
+
+    def _failed(self, number: int, reason: str) -> InfrastructureError:
+        return InfrastructureError(self._jobs[number].name or "sandbox job", reason)
 
     def left(self) -> list[Worker]:
         """Workers that are still at it, when the batch is given up."""

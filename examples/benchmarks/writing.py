@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
+from gains import trained
 
 from comlrl_envs import make
-from comlrl_envs.evaluation.statistics import clustered_mean
 from comlrl_learners import MAGRPOConfig, MAGRPOTrainer, SamplingParams
-from comlrl_learners.rollout import Node
 
 SAMPLES = 6
 
@@ -52,26 +50,7 @@ def row(id: str, seed: int, options: argparse.Namespace) -> str:
     )
     env = make(id, source="demo", reward="strict", min_words=8)
     trainer = MAGRPOTrainer(env=env, policies="tiny", config=config)
-    before = rewards_by_task(trainer._evaluate()[1])
-    started = time.process_time()
-    trainer.train()
-    cpu = time.process_time() - started
-    after = rewards_by_task(trainer._evaluate()[1])
-    gains = [[late - early for early, late in zip(before[task], after[task], strict=True)] for task in before]
-    gain = clustered_mean(gains)
-    means = [sum(map(sum, rewards.values())) / (SAMPLES * len(rewards)) for rewards in (before, after)]
-    return (
-        f"| {id} | {seed} | {means[0]:.3f} | {means[1]:.3f} | {gain.mean:.3f} [{gain.low:.3f}, {gain.high:.3f}] "
-        f"| {cpu:.0f} |"
-    )
-
-
-def rewards_by_task(roots: list[Node]) -> dict[str, list[float]]:
-    """The rewards of one-turn episodes, by task."""
-    found: dict[str, list[float]] = {}
-    for root in roots:
-        found.setdefault(root.visit.task.id, []).append(root.edges[0].reward)
-    return found
+    return f"| {id} | {seed} | {trained(trainer, lambda edge: edge.reward).cells()}"
 
 
 def parse() -> argparse.Namespace:

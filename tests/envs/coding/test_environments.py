@@ -12,7 +12,7 @@ import comlrl_envs
 from comlrl_envs import InfrastructureError, OptionError, TaskError
 from comlrl_envs.coding.demo import functions
 from comlrl_envs.coding.problems import from_row, problem_of
-from comlrl_envs.sandbox import Sandbox
+from comlrl_envs.sandbox import Sandbox, bubblewrap
 
 FUNCTION_IDS = ("coding/humaneval", "coding/coop_humaneval", "coding/mbpp")
 IDS = (*FUNCTION_IDS, "coding/classeval")
@@ -264,6 +264,15 @@ def test_what_is_told_never_holds_a_call_that_scores(id):
             assert parts.disjoint and not set(parts.scoring) & set(parts.feedback)
 
 
+@pytest.mark.parametrize(
+    ("kwargs", "told"), [({}, 0), ({"max_turns": 2, "feedback": "plain"}, 0), ({"max_turns": 2}, 1)]
+)
+def test_all_tests_score_where_nothing_is_told_of_them(kwargs, told):
+    row = {**SQUARE, "prompt": 'def f(n):\n    """Give the square of n, and one more."""\n'}
+    reward, infos = play("coding/humaneval", row, {"main": "def f(n): return n * n + 1"}, num_agents=1, **kwargs)
+    assert (reward, infos["metric/tests_num"], infos["metric/tests_den"]) == (2.1, 4 - told, 4 - told)
+
+
 @pytest.mark.parametrize("mode", ["plain", "passed", "levels", "diagnosis"])
 @pytest.mark.parametrize("hidden", [False, True])
 def test_no_feedback_holds_what_scores(mode, hidden):
@@ -328,6 +337,18 @@ def test_workers_that_are_killed_are_replaced_and_their_programs_run_again():
     end(children() - before)
     thread.join(120)
     assert [(each.reward, each.error) for each in ended] == [(2.1, "")] * 6
+
+
+def test_workers_that_do_not_start_fail_every_move_under_the_name_of_its_task(monkeypatch):
+    env, moves = sleepers(3)
+    Sandbox(workers=2).close()
+    monkeypatch.setattr(bubblewrap, "interpreter", lambda: "/bin/false")
+    kept = env.game.step_many(moves, on_error="keep")
+    assert [each.rewards for each in kept] == [()] * 3
+    assert all(f"Task '{number}' could not be scored" in each.error for number, each in enumerate(kept))
+    with pytest.raises(InfrastructureError, match="Task '0' could not be scored") as caught:
+        env.game.step_many(moves)
+    assert caught.value.task == "0"
 
 
 def test_workers_that_are_killed_again_and_again_are_a_failure_of_the_machine_and_no_reward():

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,29 @@ def test_many_jobs_come_back_in_order(sandbox: Sandbox) -> None:
     jobs = [Job(f"def f(): return {n}", (f"assert f() == {n}", f"assert f() > {n}"), ("f",)) for n in range(40)]
     assert [verdict.passed for verdict in sandbox.run_many(jobs)] == [1] * 40  # type: ignore[union-attr]
     assert sandbox.run_many([]) == []
+
+
+def test_jobs_of_an_iterator_are_asked_for_while_those_before_them_run(sandbox: Sandbox) -> None:
+    asked: list[float] = []
+
+    def slow() -> Iterator[Job]:
+        for n in range(6):
+            asked.append(time.monotonic())
+            yield Job(f"import time\ndef f(): time.sleep(0.3); return {n}", (f"assert f() == {n}",), ("f",))
+
+    verdicts = sandbox.run_many(slow())
+    assert [verdict.passed for verdict in verdicts] == [1] * 6  # type: ignore[union-attr]
+    assert asked[-1] - asked[0] > 0.25
+
+
+def test_what_an_iterator_of_jobs_raises_comes_through_and_spoils_nothing(sandbox: Sandbox) -> None:
+    def broken() -> Iterator[Job]:
+        yield DOUBLE
+        raise KeyError("no more jobs")
+
+    with pytest.raises(KeyError, match="no more jobs"):
+        sandbox.run_many(broken())
+    assert sandbox.run(DOUBLE).passed == 1
 
 
 def test_large_jobs_and_large_verdicts_do_not_block_each_other(sandbox: Sandbox) -> None:

@@ -26,6 +26,7 @@ class Briefs:
     def __init__(self, override: PromptOverride | None, agents: tuple[str, ...]) -> None:
         self._agents = agents
         self._writers = _by_agent(override, agents)
+        self._by_agent = isinstance(override, Mapping)
 
     @property
     def given(self) -> dict[str, Writer]:
@@ -45,7 +46,7 @@ class Briefs:
         try:
             return writer.format_map(task.fields)
         except KeyError as missing:
-            if missing.args[0] in self._agents:
+            if missing.args[0] in self._agents and not self._by_agent:
                 raise OptionError(
                     f"The prompt template {writer!r} asks for a field {missing.args[0]!r}, which is an agent. For a "
                     f'template of each agent\'s own pass a mapping; on a command line, {{{agent}: "Say {{text}}"}}.'

@@ -16,7 +16,7 @@ _WIDTH = 100
 def command(
     id: str,
     split: str = "eval",
-    tasks: int | None = None,
+    max_tasks: int | None = None,
     golden: Path | None = None,
     env_options: Mapping[str, Any] | None = None,
 ) -> int:
@@ -25,14 +25,14 @@ def command(
     Args:
         id: The environment, such as `writing/length_ratio`.
         split: `train` or `eval`, or a slice of one, such as `train[:100]`.
-        tasks: Most tasks to play, the first of the split; all of them if left out.
+        max_tasks: Most tasks to play, the first of the split; all of them if left out.
         golden: A file of golden episodes to compare with.
         env_options: Keyword arguments of the environment.
 
     Returns:
         0 if every promise is kept, 1 if one is broken.
     """
-    found = validate(id, split=split, tasks=tasks, kwargs=env_options, golden=golden)
+    found = validate(id, split=split, tasks=max_tasks, kwargs=env_options, golden=golden)
     sys.stdout.write(table(found))
     return 0 if found.passed else 1
 

@@ -53,7 +53,7 @@ class Merged:
     Attributes:
         source: The module; stubs stay where nobody wrote a method that compiles.
         authors: The agent whose code was taken, by target.
-        valid: Targets that at least one agent wrote so that it compiles.
+        valid: Targets with code that compiles, from an agent that may write them.
         overlap: Targets that more than one agent wrote, be it broken.
         problem: Why the module does not compile, or None.
     """
@@ -63,6 +63,50 @@ class Merged:
     valid: tuple[str, ...]
     overlap: tuple[str, ...]
     problem: str | None
+
+
+@dataclass(frozen=True)
+class ClassFacts:
+    """What is known of a team's class before its tests run.
+
+    Attributes:
+        targets: Methods to write.
+        written: Methods of ``targets`` that each agent wrote, be they broken, in the order of the class.
+        broken: By agent and method, why its code does not compile.
+        merged: The team's class.
+        methods_by_test: Methods that each test uses, by ``"Class.test"``.
+        dealt: By agent, the methods that it is to write; empty where each chooses.
+    """
+
+    targets: tuple[str, ...]
+    written: Mapping[str, tuple[str, ...]]
+    broken: Mapping[str, Mapping[str, str]]
+    merged: Merged
+    methods_by_test: Mapping[str, frozenset[str]]
+    dealt: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def owners(self) -> dict[str, str]:
+        """By method the agent that is to write it; empty where each chooses."""
+        return {key: agent for agent, keys in self.dealt.items() for key in keys}
+
+
+def class_facts(
+    skeleton: Skeleton,
+    written: Mapping[str, Written],
+    merged: Merged,
+    methods_by_test: Mapping[str, frozenset[str]],
+    dealt: Mapping[str, tuple[str, ...]] | None = None,
+) -> ClassFacts:
+    """The facts of a team's replies; arguments as in ``merge``, whose ``assigned`` is ``dealt``."""
+    names = {
+        agent: tuple(key for key in skeleton.targets if key in own.methods or key in own.broken)
+        for agent, own in written.items()
+    }
+    broken = {
+        agent: {key: own.broken[key] for key in names[agent] if key in own.broken} for agent, own in written.items()
+    }
+    return ClassFacts(skeleton.targets, names, broken, merged, methods_by_test, dealt or {})
 
 
 def read_reply(reply: str, skeleton: Skeleton) -> Written:
@@ -246,10 +290,11 @@ def _placed(source: str, stub: Function, lines: list[str], indent: str) -> str:
     """An agent's method in the place of ``stub``, with the stub's decorators that it lacks."""
     node = parse(source).body[0]
     assert isinstance(node, FUNCTIONS), "a method's source is one definition"
-    own = {ast.dump(decorator) for decorator in node.decorator_list}
-    missing = [
-        f"{indent}@{ast.get_source_segment(chr(10).join(lines), decorator)}\n"
-        for decorator in stub.decorator_list
-        if ast.dump(decorator) not in own
-    ]
+    own = {"".join(text.split()) for text in _decorators(node, source)}
+    missing = [f"{indent}@{text}\n" for text in _decorators(stub, "\n".join(lines)) if "".join(text.split()) not in own]
     return "".join(missing) + moved(node, source.split("\n"), indent)
+
+
+def _decorators(node: Function, source: str) -> list[str]:
+    texts = [ast.get_source_segment(source, decorator) for decorator in node.decorator_list]
+    return [text for text in texts if text is not None]

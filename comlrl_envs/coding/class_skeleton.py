@@ -1,14 +1,19 @@
-"""Classes to complete: which methods are open, who writes them, and which tests use them."""
+"""Classes to complete: which methods are open, who writes them, which tests use them, and what they import."""
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from comlrl_envs.coding.syntax import FUNCTIONS, Function, own_statements, parse
+from comlrl_envs.coding.syntax import FUNCTIONS, Function, own_statements, parse, source_of
 from comlrl_envs.seeding import rng
 
+REMEMBERED = 1024
+"""Classes of which a process keeps what was made of their rows."""
+PACKAGES = ("numpy",)
+"""Packages besides the standard library that a class may import, if its skeleton does."""
 _ACCESSORS = frozenset({"setter", "deleter", "getter"})
 
 
@@ -133,3 +138,15 @@ def agents_by_test(test: str, authors: Mapping[str, str]) -> dict[str, frozenset
     return {
         name: frozenset(authors[method] for method in used) for name, used in methods_by_test(test, authors).items()
     }
+
+
+@functools.lru_cache(maxsize=REMEMBERED)
+def imports_of(source: str) -> tuple[str, tuple[str, ...]]:
+    """The imports of a skeleton, on which its tests rely too, and those of ``PACKAGES`` that they name."""
+    imports = [node for node in parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    named = {name.split(".")[0] for node in imports for name in _modules(node)}
+    return source_of(imports, source), tuple(name for name in PACKAGES if name in named)
+
+
+def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]

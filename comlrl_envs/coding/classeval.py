@@ -4,39 +4,46 @@
   skeleton; each knows its number and how many they are. ``assignment="self_select"`` (default): each chooses its
   methods; ``"partition"``: a deal of the episode's seed says which are whose, and others are not taken.
 - Observation: task and skeleton; from the second turn on also the feedback: ``"plain"`` (a request to revise),
-  ``"passed"``, ``"levels"`` (syntax and tests), ``"diagnosis"`` (missing and broken methods, and which methods failing
-  tests use), ``"group"`` (the class as merged), ``"personal"`` (who chose which methods) or ``"expert"`` (edits by a
-  model behind an OpenAI-compatible endpoint, which reads everybody's code and the diagnosis: ``expert_model="NAME"``,
-  ``expert_base_url="http://..."``; the diagnosis if it gives no answer). No test is ever shown.
+  ``"passed"``, ``"levels"`` (syntax, tests, methods written twice), ``"diagnosis"`` (missing and broken methods, and
+  which methods failing tests use), ``"group"`` (the class as merged), ``"personal"`` (who wrote which methods) or
+  ``"expert"`` (edits by a model behind an OpenAI-compatible endpoint, which reads everybody's code and the diagnosis:
+  ``expert_model="NAME"``, ``expert_base_url="http://..."``; the diagnosis if it gives no answer). No test is shown.
 - Action: any text; methods are found by their syntax, in a class or bare, in fences or not. Of several agents' code for
-  a method, that of the first agent whose code compiles is taken.
+  a method, that of the first agent whose code compiles is taken. A class may import the standard library, and numpy
+  where its skeleton imports it.
 - Reward: in ``[-1, 6]``, 0 if the class does not compile; else 2 x share of methods with code that compiles, 4 x share
-  of tests passed, less the share of methods that more than one agent wrote.
+  of tests passed (if any method has code), less the share of methods that more than one agent wrote. As published, a
+  method of a docstring alone compiles: one agent's echo of the skeleton earns the 2.
 - Episode end: after ``max_turns`` joint actions (default 1).
 - The class and its tests run in ``comlrl_envs.sandbox``, in two processes.
-- Metrics: ``tests_num`` of ``tests_den`` passed, ``compiles``, ``covered``, ``overlap``, ``timeouts``, ``success`` (all
-  tests passed, no method written twice), ``collaboration_score`` (the oldest reward, [0, 10]: compiles 3, tests 5,
-  and 2 for tests weighted by the agents they bring together) and ``expert_failed`` (an expert was asked and gave no
-  answer); per agent ``methods`` and ``characters``.
-- Data: ClassEval (CC BY-NC 4.0), 82 of its classes, less those that need other packages or fail as published; rows such
-  as ``{"skeleton": "class A: ...", "test": "import unittest ..."}``. Demo set: 64 train and 32 eval classes written for
-  this project (MIT).
+- Metrics: ``tests_num`` of ``tests_den`` passed, ``compiles`` (the merged class, be it all stubs), ``covered``,
+  ``overlap``, ``timeouts``, ``success`` (all tests passed, no method written twice), ``collaboration_score`` (the
+  oldest reward, [0, 10]: 3 if it compiles, as empty replies do, 5 for tests, and 2 for tests weighted by the agents
+  they bring together) and ``expert_failed`` (an expert was asked and gave no answer); per agent ``methods`` and
+  ``characters``.
+- Data: ClassEval (CC BY-NC 4.0), of whose 100 classes the published slices hold 66 to train and 16 to evaluate. Of
+  these, those that need packages other than numpy or fail as published are left out and not made up for: 55 and 15 are
+  played. Rows such as ``{"skeleton": "class A: ...", "test": "import unittest ..."}``. Demo set: 64 train and 32 eval
+  classes written for this project (MIT).
 - Channel: what ``"group"`` and ``"personal"`` show of teammates, and what an ``"expert"`` repeats of them; none in the
-  other modes.
+  other modes, which tell of teammates only which methods are theirs, missing or written twice.
 - Versions: v0, first release.
 
 Example:
     >>> import comlrl_envs
-    >>> env = comlrl_envs.make("coding/classeval", source="demo", num_agents=3)
+    >>> kwargs = {"source": "demo", "num_agents": 3}
+    >>> env = comlrl_envs.make("coding/classeval", **kwargs)
     >>> _ = env.reset(seed=0, options={"task": "Depth"})
-    >>> codes = "def multiplies(y): return y * 7", "def gives(row): return len(row)", "def takes(z): return z - 8"
-    >>> env.step(dict(zip(env.agents, codes)))[1]["coder_1"]
+    >>> one = "def multiplies(y): return y * 7"
+    >>> two = "def gives(row): return len(row)"
+    >>> three = "def takes(z): return z - 8"
+    >>> codes = dict(zip(env.agents, (one, two, three)))
+    >>> env.step(codes)[1]["coder_1"]
     6.0
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,13 +53,19 @@ import numpy as np
 
 from comlrl_envs.assemble import build_env
 from comlrl_envs.coding import expert, feedback, scoring
-from comlrl_envs.coding.class_merge import merge, read_reply
-from comlrl_envs.coding.class_skeleton import Skeleton, agents_by_test, methods_by_test, partition, read_skeleton
+from comlrl_envs.coding.class_merge import ClassFacts, class_facts, merge, read_reply
+from comlrl_envs.coding.class_skeleton import (
+    REMEMBERED,
+    Skeleton,
+    agents_by_test,
+    imports_of,
+    methods_by_test,
+    partition,
+    read_skeleton,
+)
 from comlrl_envs.coding.consulting import Consulting
-from comlrl_envs.coding.feedback import ClassFacts, class_facts
 from comlrl_envs.coding.replies import extract
 from comlrl_envs.coding.rows import class_row
-from comlrl_envs.coding.syntax import parse, source_of
 from comlrl_envs.coding.verdicts import Outcomes, judge
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import InfrastructureError, one_of, positive_int
@@ -63,12 +76,8 @@ from comlrl_envs.tasks import Row
 
 FEEDBACK = feedback.CLASS_MODES
 """Modes that ask nobody; ``expert.MODE`` asks a model."""
-REMEMBERED = 1024
-"""Classes of which a process keeps what was made of their rows."""
-PACKAGES = ("numpy",)
-"""Packages besides the standard library that a class may import."""
 ASSIGNMENTS = ("self_select", "partition")
-RULES = "Reply with Python code only: the methods that you choose, each whole, with its signature and decorators."
+RULES = "Reply with Python code only: each of your methods whole, with its signature and decorators."
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Completing(State):
         test: ``unittest`` source.
         tests: Number of its tests.
         solution: The whole class, or "" if the row has none.
-        shares: By agent, methods that are dealt to it; () where each chooses.
+        shares: By agent, methods that are dealt to it; () where each chooses, and for one agent alone.
     """
 
     source: str
@@ -107,10 +116,11 @@ class ClassEval(Consulting):
 
     Attributes:
         max_turns: Joint actions of an episode, >= 1.
-        feedback: One of ``feedback.CLASS_MODES``, or ``"expert"``.
+        feedback: ``"plain"``, ``"passed"``, ``"levels"``, ``"diagnosis"``, ``"group"``, ``"personal"`` or
+            ``"expert"``.
         num_agents: Agents that write.
-        assignment: ``"self_select"`` or ``"partition"``.
-        reward: ``"published"``.
+        assignment: ``"self_select"`` (each chooses its methods) or ``"partition"`` (they are dealt).
+        reward: The one preset of this game.
         backend: Of the sandbox: ``"auto"``, ``"bwrap"`` or ``"fork"``.
         workers: Programs that run at once at most; 0: one a processor.
         cpu_seconds: CPU time of a test, and of the definitions.
@@ -163,7 +173,7 @@ class ClassEval(Consulting):
         """The class of a row, its methods dealt if they are."""
         skeleton, tests = _class_of(item["skeleton"], item["class_name"], item["test"])
         shares: tuple[tuple[str, ...], ...] = ()
-        if self.assignment == "partition":
+        if self.assignment == "partition" and self.num_agents > 1:
             shares = tuple(partition(skeleton.targets, self.agents, int(rng.integers(2**31))).values())
         solution = item.get("solution_code") or ""
         return Completing(skeleton.source, skeleton.class_name, skeleton.targets, item["test"], tests, solution, shares)
@@ -172,16 +182,20 @@ class ClassEval(Consulting):
         """The rule of form, who writes what, and the skeleton."""
         assert isinstance(state, Completing)
         place = self.agents.index(agent)
-        told = f"You are coder {place + 1} of {self.num_agents} who complete the class {state.class_name} together."
-        if state.shares:
-            own = state.shares[place]
-            asked = f"Write these methods, and no others: {', '.join(own)}." if own else "You have no method to write."
-        else:
-            asked = (
-                f"The methods to write are {', '.join(state.targets)}. Each is to be written once: choose your share "
-                "of them by your number, and leave the others to your teammates."
+        team = f"You are coder {place + 1} of {self.num_agents} who complete the class {state.class_name} together."
+        targets, rules = ", ".join(state.targets), RULES
+        if self.num_agents == 1:
+            told = f"Complete the class {state.class_name}. The methods to write are {targets}."
+        elif not state.shares:
+            told = (
+                f"{team} The methods to write are {targets}. Each is to be written once: choose your share of them by "
+                "your number, and leave the others to your teammates."
             )
-        return f"{told} {asked}\n{RULES}\n\n{state.source.rstrip()}"
+        elif own := state.shares[place]:
+            told = f"{team} Write these methods, and no others: {', '.join(own)}."
+        else:
+            told, rules = team, feedback.NOTHING_TO_WRITE
+        return f"{told}\n{rules}\n\n{state.source.rstrip()}"
 
     def observe(self, state: State, agent: str) -> str:
         """Nothing at first, then the feedback on the last class."""
@@ -220,12 +234,12 @@ class ClassEval(Consulting):
         written = {agent: read_reply(actions[agent], skeleton) for agent in self.agents}
         assigned = dict(zip(self.agents, state.shares, strict=True)) if state.shares else None
         merged = merge(skeleton, written, assigned)
-        return class_facts(skeleton, written, merged, methods_by_test(state.test, state.targets))
+        return class_facts(skeleton, written, merged, methods_by_test(state.test, state.targets), assigned)
 
     def _job(self, state: Completing, facts: ClassFacts) -> Job | None:
         if facts.merged.problem is not None:
             return None
-        limits, setup, name = Limits(self.cpu_seconds), _surroundings(state.source)[0], state.class_name
+        limits, setup, name = Limits(self.cpu_seconds), imports_of(state.source)[0], state.class_name
         return Job(facts.merged.source, (state.test,), (name,), setup, limits, kind="unittest", name=name)
 
     def _step(
@@ -291,9 +305,8 @@ class ClassEval(Consulting):
 
     @property
     def floors(self) -> Mapping[str, float]:  # type: ignore[override]
-        """What stubs earn by the few tests that they pass; an echo holds every stub, and a team of them each twice."""
-        stubs = 0.6
-        return {"empty": stubs, "echo": stubs + (1.0 if self.num_agents > 1 else 2.0), "random": stubs}
+        """An echo holds every stub, a team of them each twice, and stubs pass a few tests."""
+        return {"empty": 0.0, "echo": 0.6 + (1.0 if self.num_agents > 1 else 2.0), "random": 0.0}
 
 
 def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,24 +327,12 @@ def _class_of(source: str, class_name: str, test: str) -> tuple[Skeleton, int]:
     return skeleton, len(methods_by_test(test, skeleton.targets))
 
 
-@functools.lru_cache(maxsize=REMEMBERED)
-def _surroundings(source: str) -> tuple[str, tuple[str, ...]]:
-    """The imports of a skeleton, on which its tests rely too, and those of ``PACKAGES`` that they name."""
-    imports = [node for node in parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)]
-    named = {name.split(".")[0] for node in imports for name in _modules(node)}
-    return source_of(imports, source), tuple(name for name in PACKAGES if name in named)
-
-
 def _by_packages(sources: Sequence[str]) -> dict[tuple[str, ...], list[int]]:
     """The places of skeletons, by the packages that they need."""
     found: dict[tuple[str, ...], list[int]] = {}
     for place, source in enumerate(sources):
-        found.setdefault(_surroundings(source)[1], []).append(place)
+        found.setdefault(imports_of(source)[1], []).append(place)
     return found
-
-
-def _modules(node: ast.Import | ast.ImportFrom) -> list[str]:
-    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
 
 
 def demo_rows(split: str) -> Iterable[Row]:

@@ -168,7 +168,8 @@ class Expert:
             replies = self.client.complete_many(prompts)
         except OptionError as refused:
             if self not in _heard:
-                raise
+                own = re.sub(r"\b(key_variable|base_url)\b", r"expert_\1", str(refused))
+                raise OptionError(f"The expert cannot be asked. {own}") from refused
             # It has answered, so the settings are right: an account that runs dry must not end a long run.
             return [InfrastructureError("expert", str(refused))] * len(prompts)
         if any(isinstance(reply, Completion) for reply in replies):

@@ -6,12 +6,11 @@ score only numbers, names and exception types are told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
 
 from comlrl_envs.coding.analysis import Definition
-from comlrl_envs.coding.class_merge import Merged, Written
-from comlrl_envs.coding.class_skeleton import Skeleton
+from comlrl_envs.coding.class_merge import ClassFacts
 from comlrl_envs.coding.helper_use import Usage
 from comlrl_envs.coding.scoring import TeamFacts
 from comlrl_envs.coding.test_blocks import Split
@@ -22,7 +21,7 @@ FUNCTION_MODES = ("plain", "passed", "levels", "diagnosis")
 CLASS_MODES = ("plain", "passed", "levels", "diagnosis", "group", "personal")
 
 MOST_TESTS = 4
-"""Failing tests that a diagnosis goes into."""
+"""Failing tests of a function, or lines on those of a class, that a diagnosis goes into."""
 MOST_REASONS = 2
 """Ignored values of a helper that a diagnosis names."""
 MOST_TEST_CHARACTERS = 600
@@ -31,6 +30,8 @@ MOST_CODE_CHARACTERS = 6000
 """Characters of the team's class that a group report shows."""
 
 REVISE = "Revise your code and write all of it again."
+NOTHING_TO_WRITE = "You have no method to write; an empty reply will do."
+"""For an agent whom no method is dealt to."""
 
 
 def function_feedback(mode: str, name: str, facts: TeamFacts, verdict: Verdict | None, split: Split) -> str:
@@ -38,9 +39,9 @@ def function_feedback(mode: str, name: str, facts: TeamFacts, verdict: Verdict |
 
     Args:
         mode: ``"plain"``: only the request to revise. ``"passed"``: whether everything passed. ``"levels"``: one short
-            line each on the agent's own function, the program, the tests, and for main on the use of helpers.
-            ``"diagnosis"``: the same on everybody with lines, columns and reasons, and the feedback tests that
-            failed.
+            line each on the agent's own function, on a teammate's that is missing or returns nothing, the program,
+            the tests, and for main on the use of helpers. ``"diagnosis"``: the same on everybody with lines, columns
+            and reasons, and the feedback tests that failed.
         name: The function that the agent writes.
         facts: See ``scoring.team_facts``.
         verdict: Of ``split.feedback``, one result a block; None if nothing could be run.
@@ -55,18 +56,16 @@ def function_feedback(mode: str, name: str, facts: TeamFacts, verdict: Verdict |
     if mode == "passed":
         return f"{_all_passed(facts.runs and _complete(verdict))}\n{REVISE}"
     is_main = name == facts.main.name
+    team = (*facts.helpers, facts.main)
+    tests = f"Tests: {_share(verdict, _no_program(facts))}."
     if mode == "levels":
         own = facts.main if is_main else next(each for each in facts.helpers if each.name == name)
-        lines = [
-            f"Your function {name}: {'found' if own.returns else 'none found that returns something'}.",
-            f"Syntax: {'correct' if facts.problem is None else 'an error'}.",
-            f"Tests: {_share(verdict)}.",
-        ]
+        lines = [f"{_whose(each, name)}: {_found(each)}." for each in team if each is own or not each.returns]
+        lines += [f"Syntax: {_syntax(facts)}.", tests]
         lines += [f"Use of {h.name}: {_use(h, u)}." for h, u in _helpers(facts) if is_main]
         return "\n".join([*lines, REVISE])
-    lines = [f"{_whose(each, name)}: {_state(each)}" for each in (*facts.helpers, facts.main)]
-    lines.append(f"Program: {'compiles' if facts.problem is None else f'does not compile. {facts.problem}'}.")
-    lines.append(f"Tests: {_share(verdict)}.{_definitions(verdict)}")
+    lines = [f"{_whose(each, name)}: {_state(each)}" for each in team]
+    lines += [f"Program: {_program(facts)}.", f"{tests}{_definitions(verdict)}"]
     lines += _failures(verdict, split)
     if is_main:
         lines += _use_in_detail(facts)
@@ -85,9 +84,9 @@ def _all_passed(yes: bool) -> str:
     return "All checks passed." if yes else "Not all checks passed."
 
 
-def _share(verdict: Verdict | None) -> str:
+def _share(verdict: Verdict | None, why_none: str) -> str:
     if verdict is None:
-        return "not run, there is no program to run"
+        return f"not run, {why_none}"
     passed, total = verdict.passed if verdict.defined else 0, verdict.total
     if not total:
         return "there are none"
@@ -108,6 +107,30 @@ def _use(helper: Definition, usage: Usage) -> str:
 
 def _whose(each: Definition, name: str) -> str:
     return f"Your function {each.name}" if each.name == name else f"Your teammate's function {each.name}"
+
+
+def _found(each: Definition) -> str:
+    return "found" if each.returns else "found, but it returns nothing" if each.found else "none found"
+
+
+def _syntax(facts: TeamFacts) -> str:
+    broken = [each.name for each in (*facts.helpers, facts.main) if each.problem is not None]
+    if broken:
+        return f"an error in {', '.join(broken)}"
+    return "no error found" if facts.problem is None else "an error"
+
+
+def _program(facts: TeamFacts) -> str:
+    if facts.problem is not None:
+        return f"does not compile. {facts.problem}"
+    return "compiles" if facts.runs else f"incomplete, {_no_program(facts)}"
+
+
+def _no_program(facts: TeamFacts) -> str:
+    """Why there is no program to run, if there is none."""
+    if not facts.main.returns:
+        return f"{facts.main.name} {'returns nothing' if facts.main.found else 'is missing'}"
+    return "the program does not compile"
 
 
 def _state(each: Definition) -> str:
@@ -160,103 +183,145 @@ def _use_in_detail(facts: TeamFacts) -> list[str]:
         lines.append(f"Your use of {helper.name}: {_use(helper, usage)}.")
         lines += [f"  {reason[0].upper()}{reason[1:]}." for reason in usage.ignored[:MOST_REASONS]]
     if facts.wrapper and facts.main.usable and facts.helpers:
-        lines.append("Your function only passes a helper's work on; do a part of the work yourself.")
+        around = [helper.name for helper, usage in _helpers(facts) if usage.called] or [h.name for h in facts.helpers]
+        lines.append(f"Your function comes to one return around {' and '.join(around)}; give it statements of its own.")
     return lines
-
-
-@dataclass(frozen=True)
-class ClassFacts:
-    """What is known of a team's class before its tests run.
-
-    Attributes:
-        targets: Methods to write.
-        written: Methods of ``targets`` that each agent wrote, be they broken, in the order of the class.
-        broken: By agent and method, why its code does not compile.
-        merged: The team's class.
-        methods_by_test: Methods that each test uses, by ``"Class.test"``.
-    """
-
-    targets: tuple[str, ...]
-    written: Mapping[str, tuple[str, ...]]
-    broken: Mapping[str, Mapping[str, str]]
-    merged: Merged
-    methods_by_test: Mapping[str, frozenset[str]]
-
-
-def class_facts(
-    skeleton: Skeleton, written: Mapping[str, Written], merged: Merged, methods_by_test: Mapping[str, frozenset[str]]
-) -> ClassFacts:
-    """The facts of a team's replies; arguments as in ``class_merge``."""
-    names = {
-        agent: tuple(key for key in skeleton.targets if key in own.methods or key in own.broken)
-        for agent, own in written.items()
-    }
-    broken = {
-        agent: {key: own.broken[key] for key in names[agent] if key in own.broken} for agent, own in written.items()
-    }
-    return ClassFacts(skeleton.targets, names, broken, merged, methods_by_test)
 
 
 def class_feedback(mode: str, agent: str, facts: ClassFacts, verdict: Verdict | None) -> str:
     """The text for one agent that completes a class with others.
 
     Args:
-        mode: ``"plain"``, ``"passed"``, ``"levels"`` (syntax and tests in one line each), ``"diagnosis"`` (that,
+        mode: ``"plain"``, ``"passed"`` (whether every method has code, all tests passed and none is written twice),
+            ``"levels"`` (syntax, tests, and methods that were written twice or not taken), ``"diagnosis"`` (that,
             missing and broken methods, and which methods the failing tests use), ``"group"`` (how many methods each
-            agent wrote, and the whole class) or ``"personal"`` (the methods that each agent chose, and
-            where they overlap).
+            agent wrote, and the whole class) or ``"personal"`` (which methods each agent wrote).
         agent: Who is told.
-        facts: See ``class_facts``.
+        facts: See ``class_merge.class_facts``.
         verdict: Of the class's tests; None if it does not compile.
 
     Raises:
         OptionError: There is no such mode.
     """
     _check(mode, CLASS_MODES)
+    request = NOTHING_TO_WRITE if facts.dealt and not facts.dealt[agent] else REVISE
     if mode == "plain":
-        return REVISE
+        return request
+    merged = facts.merged
     if mode == "passed":
-        return f"{_all_passed(_complete(verdict))}\n{REVISE}"
-    problem = facts.merged.problem
+        whole = len(merged.valid) == len(facts.targets) and not merged.overlap
+        return f"{_all_passed(whole and _complete(verdict))}\n{request}"
     levels = [
-        f"The team's class {'compiles' if problem is None else f'does not compile: {problem}'}.",
-        f"Tests: {_share(verdict)}.{_definitions(verdict)}",
+        f"The class {'compiles' if merged.problem is None else f'does not compile: {merged.problem}'}.",
+        f"Tests: {_share(verdict, 'the class does not compile')}.{_definitions(verdict)}",
+        *_taken(agent, facts),
     ]
     detail = {"levels": [], "diagnosis": _diagnosis, "group": _group, "personal": _personal}[mode]
-    return "\n".join([*levels, *(detail(agent, facts, verdict) if callable(detail) else []), REVISE])
+    return "\n".join([*levels, *(detail(agent, facts, verdict) if callable(detail) else []), request])
+
+
+def _taken(agent: str, facts: ClassFacts) -> list[str]:
+    """Methods that more than one agent wrote, and those of the agent's that were not taken."""
+    own, merged, owners = facts.written[agent], facts.merged, facts.owners
+    both = [key for key in merged.overlap if key in own]
+    others = [key for key in merged.overlap if key not in own]
+    lines = [f"More than one teammate wrote {', '.join(others)}."] if others else []
+    if both and not owners:
+        lines.append(f"You and a teammate both wrote {', '.join(both)}; leave each method to one of you.")
+    elif both:
+        lines.append(f"You and a teammate both wrote {', '.join(both)}.")
+    for owner, dealt in facts.dealt.items():
+        foreign = [key for key in dealt if key in own and owner != agent]
+        if foreign:
+            what = "yours was not taken, leave it out" if len(foreign) == 1 else "yours were not taken, leave them out"
+            lines.append(f"{_are(foreign)} {owner}'s to write; {what}.")
+    kept = [key for key in both if owners.get(key) == agent]
+    if kept:
+        lines.append(f"{_are(kept)} yours to write; no teammate's code for {_it(kept)} was taken.")
+    lost = [key for key in both if not owners and merged.authors.get(key, agent) != agent]
+    if lost:
+        lines.append(f"A teammate's code was taken for {', '.join(lost)}, not yours.")
+    return lines
+
+
+def _are(keys: Sequence[str]) -> str:
+    return f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'}"
+
+
+def _it(keys: Sequence[str]) -> str:
+    return "it" if len(keys) == 1 else "them"
+
+
+def _broken(agent: str, facts: ClassFacts) -> list[str]:
+    """What does not compile of the agent's methods; of those dealt to others it is no matter."""
+    owners = facts.owners
+    return [
+        f"Your {key} does not compile: {why}."
+        for key, why in facts.broken[agent].items()
+        if owners.get(key, agent) == agent
+    ]
+
+
+def _owned(keys: Sequence[str], agent: str, facts: ClassFacts) -> str:
+    owners = facts.owners
+    return ", ".join(f"{key} ({'you' if owners[key] == agent else owners[key]})" if owners else key for key in keys)
 
 
 def _diagnosis(agent: str, facts: ClassFacts, verdict: Verdict | None) -> list[str]:
     missing = [key for key in facts.targets if key not in facts.merged.valid]
-    lines = [f"Methods without code that compiles: {', '.join(missing)}."] if missing else []
-    lines += [f"Your {key} does not compile: {why}." for key, why in facts.broken[agent].items()]
+    which = (
+        "Methods without code that compiles from whom they are dealt to"
+        if facts.dealt
+        else ("Methods without code that compiles")
+    )
+    lines = [f"{which}: {_owned(missing, agent, facts)}."] if missing else []
+    return [*lines, *_broken(agent, facts), *_failing(facts, verdict)]
+
+
+def _failing(facts: ClassFacts, verdict: Verdict | None) -> list[str]:
+    """What failing tests use and how they end; those that are alike in one line."""
     failed = [test for test in verdict.tests if test.outcome != "passed"] if verdict and verdict.defined else []
-    for test in failed[:MOST_TESTS]:
+    alike: Counter[tuple[str, str]] = Counter()
+    for test in failed:
         name = ".".join(test.name.split(".")[-2:])
         used = [key for key in facts.targets if key in facts.methods_by_test.get(name, ())]
-        how = "took too long" if test.outcome == "timeout" else f"ended in {test.error or 'an error'}"
-        lines.append(f"A failing test uses {', '.join(used) or 'none of the methods'} and {how}.")
-    return lines
+        ended = test.outcome if test.outcome in ("timeout", "not_run") else test.error or "an error"
+        alike[", ".join(used) or "none of the methods", ended] += 1
+    told = list(alike.items())[:MOST_TESTS]
+    lines = [_failing_alike(used, ended, count) for (used, ended), count in told]
+    more = len(failed) - sum(count for _, count in told)
+    return [*lines, f"{more} more {'test fails' if more == 1 else 'tests fail'}."] if more else lines
+
+
+def _failing_alike(used: str, ended: str, count: int) -> str:
+    one = count == 1
+    how = {"timeout": f"{'takes' if one else 'take'} too long", "not_run": f"{'is' if one else 'are'} not run"}.get(
+        ended, f"{'ends' if one else 'end'} in {ended}"
+    )
+    return f"{'A failing test uses' if one else f'{count} failing tests use'} {used} and {how}."
 
 
 def _group(agent: str, facts: ClassFacts, verdict: Verdict | None) -> list[str]:
-    lines = [f"{_you(each, agent)} wrote {_count(len(names))}." for each, names in facts.written.items()]
+    lines = []
+    for each, names in facts.written.items():
+        broken = list(facts.broken[each])
+        note = f", of which {', '.join(broken)} {'does' if len(broken) == 1 else 'do'} not compile" if broken else ""
+        lines.append(f"{_you(each, agent)} wrote {_count(len(names))}{note}.")
     source = facts.merged.source.strip()
     shown = source if len(source) <= MOST_CODE_CHARACTERS else source[:MOST_CODE_CHARACTERS] + "\n…"
-    return [*lines, "The team's class:", shown, "End of the class."]
+    return [*lines, "The class:", shown, "End of the class."]
 
 
 def _personal(agent: str, facts: ClassFacts, verdict: Verdict | None) -> list[str]:
-    lines = [f"{_count(len(facts.targets))} are to be written."]
+    lines = [f"{_count(len(facts.targets))} {'is' if len(facts.targets) == 1 else 'are'} to be written."]
     for each, names in facts.written.items():
         lines.append(f"{_you(each, agent)} wrote {', '.join(names) or 'none of them'}.")
-    lines += [f"Your {key} does not compile: {why}." for key, why in facts.broken[agent].items()]
-    nobody = [key for key in facts.targets if not any(key in names for names in facts.written.values())]
-    if nobody:
-        lines.append(f"Nobody wrote {', '.join(nobody)}.")
-    shared = [key for key in facts.merged.overlap if key in facts.written[agent]]
-    if shared:
-        lines.append(f"You and a teammate both wrote {', '.join(shared)}; leave each method to one of you.")
+    lines += _broken(agent, facts)
+    owners = facts.owners
+    by = {key: [owners[key]] if owners else list(facts.written) for key in facts.targets}
+    open_ = [key for key, agents in by.items() if not any(key in facts.written[each] for each in agents)]
+    if open_:
+        lines.append(f"Not written{' by whom they are dealt to' if owners else ''}: {_owned(open_, agent, facts)}.")
     return lines
 
 

@@ -41,6 +41,7 @@ class Coding(State):
     """A problem, its tests, and what each agent is told about the last program.
 
     Attributes:
+        name: The row's, for messages about it.
         prompt: The problem, as agents read it.
         entry_point: The function that is tested.
         parameters: Its parameters, which the helpers share.
@@ -52,6 +53,7 @@ class Coding(State):
         answer: What each agent could write; () if the row has no answer for such a team.
     """
 
+    name: str
     prompt: str
     entry_point: str
     parameters: str
@@ -165,6 +167,7 @@ class FunctionTask(Consulting):
         problem = problem_of(item)
         split = problem.split if self.tells else Split(problem.tests, (), True)
         return Coding(
+            str(item.get("id") or item.get("task_id") or item["entry_point"]),
             item["prompt"],
             item["entry_point"],
             parameters(item["signature"]),
@@ -189,7 +192,8 @@ class FunctionTask(Consulting):
         name = self.functions[agent]
         if name is not None:
             call = f"{name}({state.parameters})"
-            request = f"{state.prompt.rstrip()}\n\nWrite a helper {call} that does a part of this for your teammate."
+            mates = "teammate" if self.num_agents == 2 else "teammates"
+            request = f"{state.prompt.rstrip()}\n\nWrite a helper {call} that does a part of this for your {mates}."
             return f"{RULES}\n\n{request}"
         helpers = [f"{name}({state.parameters})" for name in self.functions.values() if name is not None]
         offer = {0: "", 1: f"The helper {''.join(helpers)} does a part of the work. "}.get(
@@ -248,7 +252,7 @@ class FunctionTask(Consulting):
     def _job(self, state: Coding, helpers: Mapping[str, Extracted], main: Extracted, tests: tuple[str, ...]) -> Job:
         sources = {name: reply.code for name, reply in helpers.items()}
         program = team_program(state.preamble, sources, main.code, state.entry_point)
-        return Job(program, tests, (state.entry_point,), state.setup, Limits(self.cpu_seconds), name=state.entry_point)
+        return Job(program, tests, (state.entry_point,), state.setup, Limits(self.cpu_seconds), name=state.name)
 
     def _step(self, state: Coding, actions: Actions, play: Play, outcomes: Outcomes) -> Step | InfrastructureError:
         verdicts: dict[Job, Verdict] = {}

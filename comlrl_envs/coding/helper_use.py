@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from comlrl_envs.coding.program import without
 from comlrl_envs.coding.syntax import (
@@ -28,7 +30,12 @@ INSPECTIONS = frozenset({"callable", "print", "isinstance", "type", "id", "repr"
 
 REMEMBERED = 512
 """Main agents' codes of which a process keeps how they use a helper."""
-_MOST_COPIES = 100
+_MOST_COPIES = 10
+"""Copies of copies of a helper's name that are followed."""
+_MOST_SCOPES = 1000
+"""Functions that are looked at."""
+_MOST_NESTED = 200
+"""Functions within one that are looked at: a nested one is read once for each around it."""
 _NEAR = 20
 """Statements after a call that are searched for a new binding of its value's name, so that the time stays linear."""
 
@@ -68,8 +75,9 @@ def helper_usage(main: str, entry_point: str, helper: str) -> Usage:
     shared = _aliases(_Scope(parse(own).body, frozenset()), {helper})
     for scope in _reached(own, entry_point):
         names = _aliases(scope, shared)
-        read = set().union(*map(loaded_names, scope.body))
-        for site in _sites(scope.body, names):
+        sites = list(_sites(scope.body, names))
+        read = set().union(*map(loaded_names, scope.body)) if sites else set()
+        for site in sites:
             uses += 1
             if reason := _why_ignored(site, read, helper):
                 ignored.append(reason)
@@ -102,10 +110,15 @@ def _reached(main: str, entry_point: str) -> list[_Scope]:
             # A definition replaces what held the name before; an assignment may use it.
             kept = [] if isinstance(statement, DEFINITIONS) else owners.get(name, [])
             owners[name] = [*kept, statement]
-    todo, seen, scopes = [entry_point], {entry_point}, []
-    while todo:
-        for statement in owners.get(todo.pop(0), []):
-            scopes += list(_scopes(statement))
+    todo, seen = deque([entry_point]), {entry_point}
+    scopes: list[_Scope] = []
+    read: set[int] = set()
+    while todo and len(scopes) < _MOST_SCOPES:
+        for statement in owners.get(todo.popleft(), []):
+            if id(statement) in read:
+                continue
+            read.add(id(statement))
+            scopes += list(islice(_scopes(statement), _MOST_NESTED))
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and node.id in owners and node.id not in seen:
                     seen.add(node.id)

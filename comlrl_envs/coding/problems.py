@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ def from_row(row: Mapping[str, Any]) -> dict[str, Any]:
         KeyError, TypeError, ValueError: The row cannot be played.
     """
     fields = function_row(row)
+    if re.fullmatch(r"aux(_\d+)?", fields["entry_point"]):
+        raise ValueError(f"the entry point is {fields['entry_point']!r}, as helpers call their functions; rename it")
     problem_of(fields)
     return fields
 

@@ -88,6 +88,8 @@ def class_row(row: Mapping[str, Any]) -> dict[str, Any]:
         skeleton = _skeleton_anew(row)
     names = [node.name for node in _parsed(skeleton, "skeleton").body if isinstance(node, ast.ClassDef)]
     fields["class_name"] = row.get("class_name") or next(iter(names), None)
+    if not names:
+        raise ValueError("'skeleton' defines no class; expected one whose methods have docstrings for bodies")
     if fields["class_name"] not in names:
         raise ValueError(
             f"'skeleton' defines the classes {names}, not {fields['class_name']!r}."
@@ -252,7 +254,7 @@ def _parsed(source: Any, field: str) -> ast.Module:
     try:
         return parse(source)
     except SyntaxError as bad:
-        raise ValueError(f"{field!r} is not Python ({bad})") from bad
+        raise ValueError(f"{field!r} is not Python ({bad.msg}, line {bad.lineno})") from bad
 
 
 def _functions(tree: ast.AST, prefix: str) -> Iterator[Function]:

@@ -20,7 +20,8 @@ passed, ``overlap`` -1 x share of methods that more than one agent wrote.
 
 The published formulas are those of the environments of CoMLRL (Code_Generation, 4-point reward; Code_Completion,
 6-point reward). Where their text searches are plainly broken the syntax tree decides: what counts as a call, as an
-ignored value, as a ``return`` of the function's own, and as a wrapper (see ``analysis``).
+ignored value, as a ``return`` of the function's own, and as a wrapper (see ``analysis``). What makes a thin wrapper is
+the published rule, see ``published``.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class TeamFacts:
         helpers: One definition for each helper that the team has; empty for a single agent.
         main: The entry function.
         usage: How main uses each helper, in the order of ``helpers``.
-        wrapper: Main only passes a helper's work on.
+        wrapper: Main is a thin wrapper, see ``published``.
         problem: Why the program does not compile, or None. A helper or main that is broken is such a problem.
     """
 
@@ -104,6 +105,10 @@ def published(facts: TeamFacts, verdict: Verdict | None) -> dict[str, float]:
     With several helpers each has an equal part of the 0.4 and the 0.5; the 1.0 needs one helper that counts.
     Known values: no main 0.4; main alone, all tests 2.1; helper unused 2.5; wrapper 3.0; everything 4.0, with a
     quarter of the tests 3.25; a syntax error 1.0; no test in the verdict 1.5.
+
+    A thin wrapper, by the published rule, is a main whose body is one ``return`` that mentions a helper, whatever
+    else it computes (``return aux(x) + 1`` is one), or ``v = aux(x)`` and ``return v``, or empty. The same work in
+    statements (``v = aux(x)`` and ``return v + 1``) is none.
 
     Args:
         facts: See ``team_facts``.
@@ -204,9 +209,11 @@ def class_published(methods: int, valid: int, overlap: int, verdict: Verdict | N
 
     Args:
         methods: Methods to write, >= 1.
-        valid: Those with code that compiles, from any agent.
+        valid: Those with code that compiles, from an agent that may write them. As published, a stub that an agent
+            repeats compiles and counts, so an echo of the skeleton earns the 2 of ``syntax``.
         overlap: Those that more than one agent wrote.
-        verdict: Of the merged class; None if it does not compile, which makes every term 0.
+        verdict: Of the merged class; None if it does not compile, which makes every term 0. Where no method was
+            written, tests that the stubs pass do not count, other than in the publication.
 
     Returns:
         ``CLASS_TERMS``, with a sum in [-1, 6].
@@ -218,11 +225,14 @@ def class_published(methods: int, valid: int, overlap: int, verdict: Verdict | N
         raise ValueError(f"methods={methods}, valid={valid}, overlap={overlap}; expected counts of at least 1 method.")
     if verdict is None:
         return dict.fromkeys(CLASS_TERMS, 0.0)
-    return {"syntax": 2 * valid / methods, "tests": 4 * pass_rate(verdict), "overlap": -overlap / methods}
+    tests = 4 * pass_rate(verdict) if valid else 0.0
+    return {"syntax": 2 * valid / methods, "tests": tests, "overlap": -overlap / methods}
 
 
 def class_collaboration(verdict: Verdict | None, agents_by_test: Mapping[str, Collection[str]]) -> dict[str, float]:
     """The oldest reward of a class, kept as measures: tests weighted by the agents they bring together.
+
+    As published, the 3 of ``syntax`` are for a class that compiles, and one of stubs does: empty replies earn them.
 
     Args:
         verdict: Of the merged class; None if it does not compile.

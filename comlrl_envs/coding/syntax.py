@@ -169,13 +169,23 @@ def moved(statement: ast.stmt, lines: list[str], indent: str) -> str:
         for number in range(node.lineno + 1, last_line(node) + 1)
     }
     if _shares_a_line(statement, lines):
-        return "".join(f"{indent}{line}\n" for line in ast.unparse(statement).split("\n"))
+        return f"{indent}{_own_text(statement, lines)}\n"
     text = []
     for number in range(start, end + 1):
         line = lines[number - 1]
         margin = min(width, len(line) - len(line.lstrip()))
         text.append(line if number in inside or not line.strip() else indent + line[margin:])
     return "\n".join(text) + "\n"
+
+
+def _own_text(node: ast.stmt, lines: list[str]) -> str:
+    """The text of a simple statement alone; columns count bytes."""
+    start, end = node.lineno, last_line(node)
+    rest = lines[start - 1].encode()
+    if start == end:
+        return rest[node.col_offset : node.end_col_offset].decode()
+    last = lines[end - 1].encode()[: node.end_col_offset].decode()
+    return "\n".join([rest[node.col_offset :].decode(), *lines[start : end - 1], last])
 
 
 def at_margin(text: str) -> str:

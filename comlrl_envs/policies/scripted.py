@@ -73,8 +73,9 @@ class OraclePolicy:
         gold = game.oracle(episode)
         if gold is None or agent not in gold:
             raise OptionError(
-                f"The oracle of {type(game.scenario).__name__} knows no reply of {agent!r} for task "
-                f"{episode.task_id!r} in turn {episode.turn + 1}. Leave the task out, or evaluate another policy."
+                f"The oracle knows no reply of {agent!r} for task {episode.task_id!r} in turn {episode.turn + 1}: its "
+                "row holds no answer of such a team. The environment's page says which fields are one; add them, leave "
+                "the task out, or evaluate another policy."
             )
         return gold[agent]
 

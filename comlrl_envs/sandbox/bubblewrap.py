@@ -1,7 +1,8 @@
 """The command line of ``bwrap`` around a worker's process, and the test whether it works on this machine.
 
-Inside there are the interpreter with its standard library, the named packages, an empty ``/tmp`` with the worker's
-scratch folder, and processes of the worker alone; no network, no other user's id, no variable of the environment.
+Inside there are the interpreter with its standard library, the named packages, the worker's scratch folder, small
+``/tmp`` and ``/dev/shm`` in memory, and processes of the worker alone; no network, no other user's id, no variable of
+the environment. Nothing else is writable.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ PACKAGES = "/packages"
 """Where the named packages lie inside."""
 NOBODY = "65534"
 PROBE_SECONDS = 30
+MEMORY_FOLDERS = ("/tmp", "/dev/shm")
+"""Empty folders in memory that are writable inside."""
+MEMORY_FOLDER_BYTES = 16 << 20
 
 
 def interpreter() -> str:
@@ -41,24 +45,30 @@ def prefix(scratch: str, packages: dict[str, str]) -> list[str]:
         command += (
             ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind-try", place, place]
         )
-    for place in _installed_packages():
+    covered = _installed_packages()
+    for place in covered:
         command += ["--tmpfs", place]
     for name, place in packages.items():
         command += ["--ro-bind", place, f"{PACKAGES}/{name}"]
-    return [
-        *command,
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--tmpfs",
-        "/tmp",
-        "--bind",
-        scratch,
-        scratch,
-        "--chdir",
-        scratch,
-    ]
+    command += ["--proc", "/proc", "--dev", "/dev"]
+    for place in MEMORY_FOLDERS:
+        command += [*(["--size", str(MEMORY_FOLDER_BYTES)] if _takes_sizes() else []), "--tmpfs", place]
+    command += ["--bind", scratch, scratch, "--chdir", scratch]
+    # Their own folders in memory have no limit.
+    for place in ("/", "/dev", *covered):
+        command += ["--remount-ro", place]
+    return command
+
+
+@functools.lru_cache(maxsize=1)
+def _takes_sizes() -> bool:
+    """Whether this ``bwrap`` can limit a folder in memory, which older ones cannot."""
+    try:
+        told = subprocess.run(["bwrap", "--help"], capture_output=True, timeout=PROBE_SECONDS, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        # What is wrong with it the try of it says.
+        return False
+    return b"--size " in told.stdout + told.stderr
 
 
 def _interpreter_folders() -> list[str]:

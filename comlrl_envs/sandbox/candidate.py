@@ -18,10 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 from comlrl_envs.sandbox.forms import PROGRAM
-from comlrl_envs.sandbox.values import Codec, ValueTooLargeError
+from comlrl_envs.sandbox.values import ERROR_FIELDS, Codec, ValueTooLargeError, text_of
 from comlrl_envs.sandbox.wire import Frames, ProtocolError, pack
 
 FILE = "<program>"
+MOST_ATTRIBUTES = 50
+SHORT_CHARS = 10_000
 SPECIALS = (
     *("__len__", "__iter__", "__next__", "__getitem__", "__setitem__", "__delitem__", "__call__"),
     *("__enter__", "__exit__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__await__"),
@@ -133,16 +135,19 @@ class Runtime:
         return pack({key: tree, "c": changed, **more})
 
     def _failure(self, error: BaseException) -> bytes:
-        lineage = _lineage(type(error))
-        try:
-            words = str(error)[:2000]
-        except BaseException as second:
-            words = f"<no text: {type(second).__name__}>"
-        try:
-            return self._reply("e", error.args, lineage=lineage)
-        except BaseException:
-            self._codec.forget()
-            return pack({"e": ["t", [words]], "c": [], "lineage": lineage, "forget": True})
+        about: dict[str, Any] = {"lineage": _lineage(type(error)), "words": text_of(error)[:2000]}
+        for only_short in (False, True):
+            try:
+                (_, (args, state)), changed = self._codec.encode((error.args, _state(error, only_short)))
+                reply = pack({"e": args, "state": state, "c": changed, **about})
+            except BaseException:
+                self._codec.forget()
+                about["forget"] = True
+                continue
+            if only_short:
+                self._codec.forget()
+            return reply
+        return pack({"e": ["t", [about["words"]]], "c": [], **about})
 
     def _define(self, request: dict[str, Any]) -> bytes:
         source = request["program"]
@@ -223,6 +228,19 @@ class Runtime:
         if token not in self._foreign:
             self._foreign[token] = Foreign(self, token)
         return self._foreign[token]
+
+
+def _state(error: BaseException, only_short: bool) -> tuple[tuple[str, Any], ...]:
+    """Attributes of an exception, and what a built-in class keeps apart from them."""
+    found = {str(name): value for name, value in list(vars(error).items())[:MOST_ATTRIBUTES]}
+    for kind, names in ERROR_FIELDS.items():
+        if isinstance(error, kind):
+            found.update({name: getattr(error, name) for name in names})
+    return tuple((name, value) for name, value in found.items() if not only_short or _is_short(value))
+
+
+def _is_short(value: Any) -> bool:
+    return (type(value) is str and len(value) <= SHORT_CHARS) or type(value) in (type(None), bool, int, float)
 
 
 def _lineage(kind: type) -> list[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import types
 import unittest
-from types import TracebackType
 from typing import Any, TypeAlias
+from unittest import mock
 
 from comlrl_envs.sandbox.link import ServerError
 from comlrl_envs.sandbox.offered import TESTS
 from comlrl_envs.sandbox.trial import MESSAGE_CHARS, FaultyTestsError, Result, Trial, compiled, not_run
 
-Raised: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
+Raised: TypeAlias = "tuple[type[BaseException], BaseException, types.TracebackType | None] | tuple[None, None, None]"
 
 
 class Recorder(unittest.TestResult):
@@ -69,7 +70,7 @@ class Recorder(unittest.TestResult):
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
         """The test does not want to run."""
-        self._set(outcome="not_run", message=f"skipped: {reason}"[:MESSAGE_CHARS])
+        self._set(outcome="not_run", message=f"skipped: {self._trial.text(reason)}"[:MESSAGE_CHARS])
 
     def addExpectedFailure(self, test: unittest.TestCase, err: Raised) -> None:
         """The test failed, as it said it would."""
@@ -88,7 +89,7 @@ class Recorder(unittest.TestResult):
         if error is None:
             return
         if self.current is None:
-            self.fixture_error = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
+            self.fixture_error = described(self._trial, error)
         elif self.current["error"] == "":
             self._trial.describe(self.current, error)
 
@@ -104,9 +105,9 @@ def run_cases(trial: Trial) -> None:
         except ServerError:
             raise
         except BaseException as error:
-            if trial.remote.requests == before:
-                raise FaultyTestsError(f"the test source of the job fails: {type(error).__name__}: {error}") from None
-            trial.problem = f"{type(error).__name__} while the tests were set up: {error}"[:MESSAGE_CHARS]
+            if trial.remote.requests == before and _fails_by_itself(trial, code):
+                raise FaultyTestsError(f"the test source of the job fails: {described(trial, error)}") from None
+            trial.problem = f"{type(error).__name__} while the tests were set up: {trial.text(error)}"[:MESSAGE_CHARS]
     if trial.problem is not None:
         for name in written_tests(source):
             trial.report(not_run(name))
@@ -116,6 +117,33 @@ def run_cases(trial: Trial) -> None:
         raise FaultyTestsError("the test source of the job defines no unittest.TestCase")
     for case in dict.fromkeys(classes):
         _run_class(trial, case)
+
+
+def described(trial: Trial, error: BaseException) -> str:
+    """Type and text of an exception."""
+    return f"{type(error).__name__}: {trial.text(error)}"[:MESSAGE_CHARS]
+
+
+class _Neutral(type):
+    """Class of a class that can be derived from, called, and has every attribute."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return mock.MagicMock()
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return mock.MagicMock()
+
+
+def _fails_by_itself(trial: Trial, code: types.CodeType) -> bool:
+    """Whether a test source fails whatever the program is: a program of another shape may be what it fails at."""
+    neutral = {name: _Neutral(name, (), {}) for name in trial.job["entry_points"]}
+    try:
+        exec(code, {**vars(trial.module), **neutral})
+    except BaseException:
+        return True
+    return False
 
 
 def _is_case(value: Any) -> bool:
@@ -139,7 +167,7 @@ def _run_class(trial: Trial, case: type[unittest.TestCase]) -> None:
             if interrupted is not None and interrupted["outcome"] == "error" and interrupted["error"] == "":
                 trial.describe(interrupted, error)
             else:
-                recorder.fixture_error = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
+                recorder.fixture_error = described(trial, error)
             recorder.close()
         left = [name for name in pending if f"{case.__name__}.{name}" not in recorder.results]
         if left == pending:

@@ -88,9 +88,17 @@ def enter(channel: int, output: int, folder: str, limits: dict[str, Any], filter
     os.dup2(channel, CHANNEL)
     os.closerange(CHANNEL + 1, MOST_FILES)
     os.chdir(folder)
-    memory, file = int(limits["memory_mb"]) << 20, int(limits["file_bytes"])
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    _limit(resource.RLIMIT_AS, int(limits["memory_mb"]) << 20)
     # Past this limit a write raises OSError: Python ignores the signal.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file, file))
+    _limit(resource.RLIMIT_FSIZE, int(limits["file_bytes"]))
+    # Last, for it forbids what went before: among that, to take back the signal of the parent's death.
     if filtered and not seccomp.install(libc()):
         os._exit(98)
+
+
+def _limit(what: int, most: int) -> None:
+    """Set a limit of this process for good; one of the machine that is lower cannot be raised, and stays."""
+    hard = resource.getrlimit(what)[1]
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(what, (most, most))

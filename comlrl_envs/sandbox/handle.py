@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Iterable
@@ -19,7 +20,9 @@ from comlrl_envs.sandbox.worker import package_files, plan, supported
 BACKENDS = ("auto", "bwrap", "fork")
 BACKEND_VARIABLE = "COMLRL_SANDBOX"
 """Environment variable that says what ``auto`` is: ``bwrap`` fails where that does not work."""
+logger = logging.getLogger("comlrl_envs")
 _lock = threading.Lock()
+_warned = threading.Event()
 _open: dict[Sandbox, Pool] = {}
 
 
@@ -33,7 +36,7 @@ class Sandbox:
 
     Attributes:
         backend: ``fork`` (limits, sessions, a filter of system calls), ``bwrap`` (the same within namespaces of its
-            own), or ``auto``: ``bwrap`` where a try of it works.
+            own), or ``auto``: ``bwrap`` where a try of it works, elsewhere ``fork`` and a warning, once a process.
         workers: Programs that run at once at most; 0: one a processor.
         packages: Import names of installed packages that programs and tests may use, loaded beforehand.
     """
@@ -80,6 +83,7 @@ class Sandbox:
             return "bwrap"
         if backend == "bwrap":
             raise SandboxError(f"The backend 'bwrap' does not work here: {problem}. Install bubblewrap, or allow it.")
+        _warn(problem)
         return "fork"
 
     def run(self, job: Job) -> Verdict:
@@ -94,7 +98,7 @@ class Sandbox:
 
         Args:
             jobs: Any number; they are spread over the workers. An iterator is asked for the next job while workers are
-                at those before it, so that what prepares jobs costs little time of its own.
+                at those before it, so that what prepares jobs costs little time; it must not wait for this sandbox.
 
         Returns:
             A verdict a job, or the ``InfrastructureError`` that stands in its place.
@@ -120,6 +124,21 @@ class Sandbox:
             if self not in _open:
                 _open[self] = Pool(plan(self.resolved_backend(), self.packages), self.workers or processors())
             return _open[self]
+
+
+def _warn(problem: str) -> None:
+    """Say, once a process, what is not stopped since ``auto`` came to be ``fork``."""
+    if _warned.is_set():
+        return
+    _warned.set()
+    logger.warning(
+        "The sandbox takes the backend 'fork', for 'bwrap' does not work here: %s. 'fork' does not keep programs from "
+        "reading and writing the files that this user can. Install bubblewrap, or allow it; %s=bwrap makes this an "
+        "error, %s=fork or Sandbox(backend='fork') accepts it.",
+        problem,
+        BACKEND_VARIABLE,
+        BACKEND_VARIABLE,
+    )
 
 
 def close_all() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +10,11 @@ from comlrl_envs.errors import OptionError, one_of
 Kind = Literal["functions", "unittest"]
 Outcome = Literal["passed", "failed", "error", "timeout", "not_run"]
 KINDS = ("functions", "unittest")
-MOST_SECONDS = 3600.0
+MOST_SECONDS = 3600
+MOST_BYTES = (1 << 63) - 1
+"""Above this the kernel's limits of a process take no number."""
+MOST_MEMORY_MB = MOST_BYTES >> 20
+SHOWN_BITS = 128
 
 
 @dataclass(frozen=True)
@@ -19,12 +22,13 @@ class Limits:
     """What a program may use.
 
     Attributes:
-        cpu_seconds: CPU time of the program's process in one test, and in its definitions.
-        idle_seconds: Time that it may sleep in one test, in all; waiting for a free processor is not sleep.
+        cpu_seconds: CPU time of the program's process in one test, and in its definitions, up to an hour.
+        idle_seconds: Time that it may sleep in one test, in all, up to an hour; waiting for a free processor is not
+            sleep.
         timeouts: After so many tests that ran out of time the others are not run.
-        memory_mb: Address space, in MiB.
+        memory_mb: Address space, in MiB, up to ``MOST_MEMORY_MB``. A lower hard limit of the machine holds, too.
         output_bytes: Printed text that is kept; the rest is dropped.
-        file_bytes: Size of a file that it writes.
+        file_bytes: Size of a file that it writes, up to ``MOST_BYTES``. A lower hard limit of the machine holds, too.
     """
 
     cpu_seconds: float = 3.0
@@ -35,13 +39,21 @@ class Limits:
     file_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
-        """Refuse what is no limit."""
+        """Refuse what is no limit, and what the kernel takes for none."""
         for name, value in vars(self).items():
-            number = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-            if not number or value <= 0 or (name.endswith("seconds") and value > MOST_SECONDS):
-                raise OptionError(f"Limits({name}={value!r}); expected a positive number, of seconds at most an hour.")
-            if not name.endswith("seconds") and not isinstance(value, int):
-                raise OptionError(f"Limits({name}={value!r}); expected a positive integer.")
+            seconds = name.endswith("seconds")
+            kinds = int | float if seconds else int
+            most = MOST_SECONDS if seconds else MOST_MEMORY_MB if name == "memory_mb" else MOST_BYTES
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value <= most:
+                kind = "number" if seconds else "integer"
+                raise OptionError(f"Limits({name}={_shown(value)}); expected a positive {kind}, at most {most}.")
+
+
+def _shown(value: object) -> str:
+    """As a message shows it: Python refuses to write out the longest integers."""
+    if isinstance(value, int) and value.bit_length() > SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    return f"{value!r:.100}"
 
 
 @dataclass(frozen=True)

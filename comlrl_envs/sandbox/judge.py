@@ -12,7 +12,6 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -56,14 +55,15 @@ class Judge:
         self._folder = os.path.join(folder, "job")
         self._results = os.memfd_create("results")
         self._jobs = 0
+        self._fit = True
         self._bench: Bench | None = None
 
     def serve(self) -> None:
-        """Judge until the owner hangs up."""
+        """Judge until the owner hangs up, or a job leaves this worker unfit for the next one."""
         ready = json.loads(self._control.recv(CHUNK))
         self._owner.sendall(pack({"ready": os.path.dirname(self._folder), "seccomp": ready["seccomp"]}))
         frames = Frames()
-        while True:
+        while self._fit:
             frame = frames.take_frame()
             if frame is not None:
                 self._owner.sendall(pack(self._verdict(frame)))
@@ -88,10 +88,11 @@ class Judge:
             self._dismiss()
         verdict = self._read(job, stuck)
         try:
-            ask(self._control, "end", (self._jobs + 1) * IDS_PER_JOB - 1)
+            left = ask(self._control, "clear", (self._jobs + 1) * IDS_PER_JOB - 1)["left"]
         except ServerError as error:
-            verdict = {"broken": str(error)}
-        clear(self._folder)
+            return {"broken": str(error)}
+        # The verdict stands; what could not be removed must not meet the next program.
+        self._fit = left is None
         return verdict
 
     def _seat(self, fresh: bool) -> Bench:
@@ -178,8 +179,9 @@ class Judge:
         return False
 
     def _read(self, job: dict[str, Any], stuck: bool) -> dict[str, Any]:
-        lines = os.pread(self._results, os.fstat(self._results).st_size, 0).splitlines()
-        records = [json.loads(line) for line in lines]
+        lines = os.pread(self._results, os.fstat(self._results).st_size, 0).split(b"\n")
+        # The last line is empty, or one whose writer was ended in the midst of it.
+        records = [json.loads(line) for line in lines[:-1]]
         last = records[-1] if records else {}
         if "faulty" in last or "broken" in last:
             return last
@@ -203,40 +205,6 @@ def _names(job: dict[str, Any]) -> list[str]:
     from comlrl_envs.sandbox.cases import written_tests
 
     return written_tests(job["tests"][0])
-
-
-def clear(folder: str) -> None:
-    """Remove a scratch folder, however deep or locked its contents are."""
-    try:
-        os.rmdir(folder)
-        return
-    except OSError:
-        pass
-    _unlock(folder)
-    try:
-        shutil.rmtree(folder)
-        return
-    except (OSError, RecursionError):
-        pass
-    # Nested folders move up one by one, so that depth costs neither stack nor long paths.
-    waiting, moved = [folder], 0
-    while waiting:
-        top = waiting.pop()
-        with os.scandir(top) as entries:
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.path)
-                    continue
-                moved += 1
-                place = f"{folder}-{moved}"
-                _unlock(entry.path)
-                os.rename(entry.path, place)
-                waiting.append(place)
-        os.rmdir(top)
-
-
-def _unlock(folder: str) -> None:
-    os.chmod(folder, 0o700)
 
 
 def main(owner: int, control: int, parent: int, folder: str, packages: list[str]) -> None:

@@ -18,8 +18,10 @@ from typing import Any
 
 from comlrl_envs.sandbox.wire import Frames, ProtocolError
 
-FIRST_LOOK_MS = 50
-LOOK_MS = 100
+FIRST_LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.1
+MOST_ASKED = 100_000
+"""What a candidate may ask of the tests' objects in one test."""
 LONGEST_NAP = 0.25
 """Seconds of sleep that one look can count: whoever looks may have been kept waiting itself."""
 SERVER_PATIENCE = 60.0
@@ -64,6 +66,8 @@ class Link:
         self.generation = 0
         self.ended: Ended | None = None
         self.broken = False
+        # Requests that have no reply yet: they nest.
+        self.waiting = 0
         self._channel: socket.socket | None = None
         self._poll = select.poll()
         self.spawn()
@@ -86,6 +90,7 @@ class Link:
         self._poll.register(self._pipe, select.POLLIN)
         self.generation += 1
         self.ended = None
+        self.waiting = 0
         self._cpu_seen = 0.0
 
     def _hang_up(self) -> None:
@@ -99,6 +104,8 @@ class Link:
         self._since = time.monotonic()
         self._cpu_start: float | None = None
         self._idle = 0.0
+        self._answered = 0
+        self._waited, self._next_look = 0.0, FIRST_LOOK_SECONDS
 
     def request(self, message: bytes) -> dict[str, Any]:
         """Send a request and wait for the reply, answering what the candidate asks meanwhile.
@@ -109,11 +116,16 @@ class Link:
         """
         if self.ended is not None:
             raise self.ended
+        self.waiting += 1
         self._send(message)
         while True:
             reply = self._receive()
             if "ask" not in reply or self.answer is None:
+                self.waiting -= 1
                 return reply
+            self._answered += 1
+            if self._answered > MOST_ASKED:
+                raise self.give_up("died", f"the program asked the tests for more than {MOST_ASKED} things")
             self._send(self.answer(reply))
 
     def give_up(self, kind: str, reason: str) -> Ended:
@@ -141,25 +153,34 @@ class Link:
     def _wait_to_send(self) -> None:
         channel = self._channel
         assert channel is not None
-        self._poll.modify(channel, select.POLLIN | select.POLLOUT)
-        started = time.monotonic()
-        while not any(fd == channel.fileno() for fd, _ in self._events(LOOK_MS)):
-            self._look(time.monotonic() - started)
-            started = time.monotonic()
+        # What the candidate says meanwhile is no reason to wake.
+        self._poll.modify(channel, select.POLLOUT)
+        while not self._wait():
+            pass
         self._poll.modify(channel, select.POLLIN)
 
-    def _events(self, milliseconds: int) -> list[tuple[int, int]]:
-        """What happens on the channel within the time; output is taken in on the way."""
-        events = self._poll.poll(milliseconds)
-        for fd, _ in events:
-            if fd == self._pipe:
-                self._take_output()
-        return events
+    def _wait(self) -> bool:
+        """Wait until something happens, and look in between; True if the channel is ready, output is taken in.
+
+        The waits of a test add up to the next look, however many messages and prints of the candidate cut them short.
+        When that is, it cannot know, and so not arrange to be at work just then.
+        """
+        assert self._channel is not None
+        number, before = self._channel.fileno(), time.monotonic()
+        events = self._poll.poll(1000 * max(0.0, self._next_look - self._waited))
+        self._waited += time.monotonic() - before
+        ready = any(fd == number for fd, _ in events)
+        if self._waited >= self._next_look:
+            waited, self._waited = self._waited, 0.0
+            self._next_look = LOOK_SECONDS * (0.5 + os.urandom(1)[0] / 255)
+            self._look(waited, ready)
+        if any(fd == self._pipe for fd, _ in events):
+            self._take_output()
+        return ready
 
     def _receive(self) -> dict[str, Any]:
         channel = self._channel
         assert channel is not None
-        nap, wait = time.monotonic(), FIRST_LOOK_MS
         while True:
             try:
                 message = self._frames.take()
@@ -169,24 +190,25 @@ class Link:
                     return message[0]
             except ProtocolError as error:
                 raise self.give_up("died", str(error)) from None
-            ready = any(fd == channel.fileno() for fd, _ in self._events(wait))
-            now = time.monotonic()
-            if ready:
-                try:
-                    data = channel.recv(CHUNK)
-                except OSError:
-                    data = b""
-                if not data:
-                    raise self.give_up("died", "")
-                self._frames.feed(data)
-            if not ready or now - nap > 2 * LOOK_MS / 1000:
-                self._look(now - nap)
-                nap, wait = now, LOOK_MS
+            if not self._wait():
+                continue
+            try:
+                data = channel.recv(CHUNK)
+            except BlockingIOError:
+                # What a test does with output has asked for something meanwhile, and taken it in.
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                raise self.give_up("died", "")
+            self._frames.feed(data)
 
-    def _look(self, nap: float) -> None:
-        """Compare what the candidate has used in this test with the limits."""
+    def _look(self, nap: float, heard: bool) -> None:
+        """Compare what the candidate has used in this test with the limits; its last words, if any, are heard first."""
         usage = self._ask("usage")
         if not usage["alive"]:
+            if heard:
+                return
             raise self.give_up("died", "")
         cpu = max(usage["cpu"], self._cpu_seen)
         if self._cpu_start is None:

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
+from weakref import WeakSet
 
-from comlrl_envs.errors import InfrastructureError, TaskError
+from comlrl_envs.errors import InfrastructureError, OptionError, TaskError
 from comlrl_envs.sandbox.jobs import Job, Verdict
 from comlrl_envs.sandbox.worker import Plan, Worker, WorkerError, framed
 
@@ -35,6 +36,8 @@ class Pool:
         self._how = how
         self._size = size
         self._free: list[Worker] = []
+        self._alive: WeakSet[Worker] = WeakSet()
+        self._running: set[int] = set()
         self._count = 0
         self._change = threading.Condition()
         self._closed = False
@@ -47,7 +50,11 @@ class Pool:
         Raises:
             TaskError: The trusted part of a job cannot be run.
         """
+        me = threading.get_ident()
+        if me in self._running:
+            raise OptionError("The iterator of jobs runs jobs in the same sandbox; have those verdicts beforehand.")
         batch = _Batch(jobs)
+        self._running.add(me)
         try:
             while batch.unfinished:
                 self._join(batch)
@@ -56,6 +63,7 @@ class Pool:
                 self._part(batch)
             return batch.outcomes()
         finally:
+            self._running.discard(me)
             for worker in batch.left():
                 # Verdicts of this batch would be taken for those of the next.
                 worker.close()
@@ -95,7 +103,9 @@ class Pool:
                     return None
                 self._change.wait()
         try:
-            return Worker(self._how)
+            worker = Worker(self._how)
+            self._alive.add(worker)
+            return worker
         except BaseException as error:
             with self._change:
                 self._count -= 1
@@ -125,8 +135,8 @@ class Pool:
             worker.close()
 
     def abandon(self) -> None:
-        """In a fork of the owner: let go of the workers, which are not this process's."""
-        for worker in self._free:
+        """In a fork of the owner: let go of the workers, which are not this process's; those at work too."""
+        for worker in self._alive:
             worker.abandon()
         self._free = []
 
@@ -163,6 +173,8 @@ class _Batch:
         """Whether there is a job for a worker; the next one is asked for if none waits."""
         if not self._waiting:
             for job in islice(self._coming, 1):
+                if not isinstance(job, Job):
+                    raise OptionError(f"A job is a {type(job).__name__}; expected Job(program, tests, entry_points).")
                 self._waiting.append(len(self._jobs))
                 self._jobs.append(job)
                 self._frames.append(framed(job.message()))
@@ -207,7 +219,9 @@ class _Batch:
                 continue
             try:
                 for message in worker.receive():
-                    self._settle(worker, message)
+                    # Once it broke, what else it had to say is about jobs that others are at now.
+                    if worker in self._at:
+                        self._settle(worker, message)
             except WorkerError as error:
                 self._lose(worker, str(error))
         for worker in list(self._at):
@@ -231,7 +245,8 @@ class _Batch:
         number = self._at[worker].popleft()
         self._since[worker] = time.monotonic()
         if "faulty" in message:
-            raise TaskError(f"The job {self._jobs[number].name!r} cannot be judged: {message['faulty']}.")
+            name = self._jobs[number].name or f"job {number}"
+            raise TaskError(f"{name!r} cannot be judged: {message['faulty']}. Mend its tests and their set-up.")
         if "broken" in message:
             self._at[worker].appendleft(number)
             worker.close()

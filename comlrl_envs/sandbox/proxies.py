@@ -10,13 +10,19 @@ nothing is asked then. What is to be compared with a value has to come out as a 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from comlrl_envs.sandbox.forms import PROGRAM
+from comlrl_envs.sandbox.values import ERROR_FIELDS
 
 if TYPE_CHECKING:
     from comlrl_envs.sandbox.remote import Remote
 
 TOKEN, REMOTE, BORN = "_comlrl_token", "_comlrl_remote", "_comlrl_generation"
+SAID = "_comlrl_said"
+WORDS_CHARS = 2000
 CLASS_TOKEN, CLASS_REMOTE = "_comlrl_class_token", "_comlrl_class_remote"
 HANDED_ON = {
     "__len__": "len",
@@ -191,6 +197,9 @@ def make_class(about: dict[str, Any], token: Any, remote: Remote, bases: tuple[t
         members["__await__"] = _awaiting
     if "__eq__" not in specials:
         members.pop("__hash__", None)
+    if about["name"] == "coroutine":
+        # With these it is a coroutine to asyncio, which does not run other awaitables.
+        members.update(send=_send, throw=_throw, close=lambda self: None)
     return _build(str(about["name"]).replace("\0", ""), bases or (RemoteObject,), members)
 
 
@@ -223,3 +232,78 @@ def _between(op: str) -> Callable[[Any, Any], Any]:
 def _awaiting(self: Any) -> Any:
     yield from ()
     return _remote(self).perform("await", self)
+
+
+def _send(self: Any, value: Any) -> Any:
+    raise StopIteration(_remote(self).perform("await", self))
+
+
+def _throw(self: Any, *error: Any) -> Any:
+    raise error[0] if len(error) == 1 else error[1]
+
+
+def make_error_class(name: str, bases: tuple[type[BaseException], ...]) -> type[BaseException]:
+    """A local class for an exception class of the program; raises ``TypeError`` for bases that do not go together."""
+    parent = bases[0]
+
+    def text(self: BaseException) -> str:
+        words = vars(self).get(SAID)
+        return parent.__str__(self) if words is None else str(words)
+
+    made: type[BaseException] = type(name, bases, {"__module__": PROGRAM, "__str__": text})
+    return made
+
+
+def make_error(kind: type[BaseException], args: tuple[Any, ...], state: Any, words: str) -> BaseException:
+    """An exception like the one that the program raised; no method of it is the program's.
+
+    Args:
+        kind: A class of Python's, or one of ``make_error_class``.
+        args: Its arguments.
+        state: Pairs of a name and a value, as the program's process says: attributes, and fields of built-in classes.
+        words: Its text, if the class is the program's; others make theirs of what they hold.
+
+    Raises:
+        Exception: There is no such exception.
+    """
+    error = kind.__new__(kind, *args)
+    if not isinstance(error, BaseException):
+        raise TypeError(f"{kind.__name__} makes no exceptions")
+    fields: dict[str, Any] = {}
+    known = {name for base, names in ERROR_FIELDS.items() if issubclass(kind, base) for name in names}
+    for name, value in state:
+        if name in known:
+            # None is what an empty field says; to set it is another thing for some.
+            if value is not None:
+                fields[name] = value
+        elif isinstance(name, str) and not name.startswith("__") and not hasattr(BaseException, name):
+            vars(error)[name] = value
+    if kind.__module__ == PROGRAM:
+        vars(error)[SAID] = words[:WORDS_CHARS]
+    _set_fields(error, fields)
+    error.args = args
+    return error
+
+
+def _set_fields(error: BaseException, fields: dict[str, Any]) -> None:
+    if isinstance(error, UnicodeError):
+        _set_place(error, fields)
+        return
+    for name, value in fields.items():
+        if type(value) in (bool, int, str, bytes) or name in ("code", "value"):
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
+                setattr(error, name, value)
+
+
+def _set_place(error: UnicodeError, fields: dict[str, Any]) -> None:
+    """Where in a text the error is; of a place outside of it, interpreters have made a crash."""
+    kinds = (UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError)
+    kind = next((each for each in kinds if isinstance(error, each)), None)
+    text, start, end = fields.get("object"), fields.get("start"), fields.get("end")
+    if kind is None or type(text) is not (bytes if kind is UnicodeDecodeError else str):
+        return
+    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
+        return
+    place = (text, start, end, str(fields.get("reason")))
+    settle: Any = kind.__init__
+    settle(error, *(place if kind is UnicodeTranslateError else (str(fields.get("encoding")), *place)))

@@ -15,10 +15,12 @@ from comlrl_envs.sandbox.proxies import (
     RemoteObject,
     generation_of,
     make_class,
+    make_error,
+    make_error_class,
     make_object,
     token_of,
 )
-from comlrl_envs.sandbox.values import Codec
+from comlrl_envs.sandbox.values import Codec, text_of
 from comlrl_envs.sandbox.wire import pack
 
 SHOWN_CHARS = 300
@@ -39,7 +41,8 @@ class Remote:
         self._lock = threading.RLock()
         self._errors: dict[str, type[BaseException]] = {}
         self._names: dict[str, type] = {}
-        self.last: Any = None
+        # NotImplemented while no value is at hand: any other may be one.
+        self.last: Any = NotImplemented
         self.requests = 0
         link.answer = self._answer
         self._renew()
@@ -60,21 +63,24 @@ class Remote:
             A stand-in for each entry point, and why there is none: the exception, ``timeout``, ``memory``, ``died``.
         """
         self._renew()
+        message = pack({"op": "define", "program": program, "entry_points": entry_points})
         try:
-            message = {"op": "define", "program": program, "entry_points": entry_points}
-            reply = self._link.request(pack(message))
-        except Ended as ended:
-            return {}, f"{ended.kind}: {ended.reason}"
-        try:
+            reply = self._link.request(message)
             if "missing" in reply:
                 return {}, f"NameError: the program defines no {str(reply['missing'])[:SHOWN_CHARS]!r}"
             if "e" in reply:
                 error = self._exception(reply)
                 kind = "memory" if isinstance(error, MemoryError) else type(error).__name__
-                return {}, f"{kind}: {error}"[:SHOWN_CHARS]
+                # The name of the program's file, which the other text has, says nothing.
+                words = text_of(error) if isinstance(error, SyntaxError) else reply.get("words")
+                return {}, f"{kind}: {words}"[:SHOWN_CHARS]
             return {name: self._entry(name, reply["defined"][name]) for name in entry_points}, None
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            return {}, f"died: the program's process sent a malformed message ({type(error).__name__})"
+        except Ended as ended:
+            return {}, f"{ended.kind}: {ended.reason}"
+        except ServerError:
+            raise
+        except BaseException as malformed:
+            return {}, f"died: the program's process sent a malformed message ({type(malformed).__name__})"
 
     def _entry(self, name: str, about: dict[str, Any]) -> Any:
         if not about:
@@ -91,7 +97,7 @@ class Remote:
         """A test ended: containers that cross from now on are new ones."""
         self._codec.forget()
         self._forgetting = True
-        self.last = None
+        self.last = NotImplemented
 
     def perform(
         self,
@@ -113,11 +119,16 @@ class Remote:
                     error: BaseException | None = self._exception(reply)
                 else:
                     error, value = None, self._codec.decode(reply["v"], reply["c"])
-            except (ValueError, TypeError, KeyError, AttributeError) as malformed:
-                raise self._link.give_up("died", f"the program's process sent nonsense: {malformed}") from None
+            except (Ended, ServerError):
+                raise
+            except BaseException as malformed:
+                # Whatever it is: objects of the program take part, such as keys that are asked for their hash.
+                reason = f"the program's process sent nonsense: {text_of(malformed)}"
+                raise self._link.give_up("died", reason[:SHOWN_CHARS]) from None
             if brief or reply.get("forget"):
                 self._codec.forget()
         if error is not None:
+            self.last = NotImplemented
             raise error
         self.last = value
         return value
@@ -127,14 +138,16 @@ class Remote:
         return self.perform("call", Entry(name), args, kwargs, brief=not self._objects)
 
     def _exception(self, reply: dict[str, Any]) -> BaseException:
-        args = self._codec.decode(reply["e"], reply["c"])
+        args, state = self._codec.decode(["t", [reply["e"], reply.get("state", ["t", []])]], reply["c"])
         kind = self._error_class([str(part) for part in reply["lineage"]])
+        words = str(reply.get("words", ""))
+        if issubclass(kind, SyntaxError):
+            state = (*zip(("msg", "lineno"), _syntax(tuple(args)), strict=True), *state)
         try:
-            error = kind.__new__(kind, *args)
-            error.args = tuple(args)
-        except TypeError:
-            return RuntimeError(f"{kind.__name__}: {args}"[:SHOWN_CHARS])
-        return error
+            return make_error(kind, tuple(args), state, words)
+        except Exception:
+            # Such as a group of exceptions, which are objects of the program.
+            return RuntimeError(f"{kind.__name__}: {words}"[:SHOWN_CHARS])
 
     def _error_class(self, lineage: list[str]) -> type[BaseException]:
         """The class of the same name: of Python, of its library, or one made for a class of the program."""
@@ -157,9 +170,9 @@ class Remote:
         known = self._error_class([full for full in lineage if full.rpartition(".")[0] != PROGRAM])
         bases = (base,) if issubclass(base, known) else (base, known)
         try:
-            return type(name, bases, {"__module__": PROGRAM})
+            return make_error_class(name, bases)
         except TypeError:
-            return type(name, (base,), {"__module__": PROGRAM})
+            return make_error_class(name, (base,))
 
     def _export(self, value: Any) -> Any:
         if isinstance(value, Entry):
@@ -209,7 +222,7 @@ class Remote:
             raise
         except BaseException as error:
             name = next(kind.__name__ for kind in type(error).__mro__ if vars(builtins).get(kind.__name__) is kind)
-            return pack({"v": ["t", [str(error)[:SHOWN_CHARS]]], "c": [], "failed": name})
+            return pack({"v": ["t", [text_of(error)[:SHOWN_CHARS]]], "c": [], "failed": name})
 
 
 class Entry:
@@ -235,3 +248,10 @@ def _token(value: Any) -> int | str:
     if not isinstance(value, int | str):
         raise ValueError("a token is a number or a name")
     return value
+
+
+def _syntax(args: tuple[Any, ...]) -> tuple[str, int | None]:
+    """What a syntax error says, and its line, which its constructor would take from its arguments."""
+    words = args[0] if args and isinstance(args[0], str) else "invalid syntax"
+    place = args[1] if len(args) > 1 and isinstance(args[1], tuple) else ()
+    return words, place[1] if len(place) > 1 and isinstance(place[1], int) else None

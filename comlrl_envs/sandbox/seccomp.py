@@ -13,8 +13,9 @@ import struct
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x00050001, 0x00050026
-LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-AT_NUMBER, AT_ARCHITECTURE, AT_FIRST_ARGUMENT = 0, 4, 16
+LOAD, EQUAL, AT_LEAST, ANY_BIT, KEEP_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+AT_NUMBER, AT_ARCHITECTURE, AT_FIRST_ARGUMENT, AT_SECOND_ARGUMENT = 0, 4, 16, 24
+"""Where the kernel puts what a filter reads: of each argument the lower half, and none of those below has another."""
 CLONE_THREAD = 0x00010000
 X32 = 0x40000000
 NO_NEW_PRIVILEGES, SET_SECCOMP, FILTER_MODE = 38, 22, 2
@@ -27,13 +28,16 @@ DENIED = {
     "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424),
     "pidfd_getfd": (438, 438), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "process_madvise": (440, 440), "kcmp": (312, 272), "setpriority": (141, 140), "sched_setaffinity": (203, 122),
-    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "setpgid": (109, 154), "setsid": (112, 157),
-    "ioprio_set": (251, 30), "migrate_pages": (256, 238), "move_pages": (279, 239),
-    # sockets (a pair within the process stays), and ways around them
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setattr": (314, 274),
+    "setpgid": (109, 154), "setsid": (112, 157), "ioprio_set": (251, 30),
+    "migrate_pages": (256, 238), "move_pages": (279, 239),
+    # sockets (a connected pair within the process stays), and ways around them
     "socket": (41, 198), "connect": (42, 203), "accept": (43, 202), "bind": (49, 200), "listen": (50, 201),
     "accept4": (288, 242), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
     # what outlives a process
-    "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180), "add_key": (248, 217),
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
+    "semtimedop": (220, 192), "semctl": (66, 191), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188),
+    "msgctl": (71, 187), "mq_open": (240, 180), "mq_unlink": (241, 181), "add_key": (248, 217),
     "request_key": (249, 218), "keyctl": (250, 219),
     # the machine
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
@@ -49,6 +53,22 @@ DENIED = {
     "lookup_dcookie": (212, 18), "mbind": (237, 235), "set_mempolicy": (238, 237),
 }  # fmt: skip
 """Number of each call on x86_64 and on aarch64."""
+DENIED_ARGUMENTS = {
+    # A descriptor's owner gets a signal of choice for what happens on it: F_SETOWN, F_SETSIG, F_SETOWN_EX.
+    "fcntl": ((72, 25), AT_SECOND_ARGUMENT, (8, 10, 15)),
+    # The same by FIOSETOWN, SIOCSPGRP, FIOASYNC. A terminal signals its processes, and takes what seems typed:
+    # TIOCSCTTY, TIOCSPGRP, TIOCSTI, TIOCLINUX, TIOCNOTTY, TIOCVHANGUP, TIOCSIG.
+    "ioctl": (
+        (16, 29),
+        AT_SECOND_ARGUMENT,
+        (0x8901, 0x8902, 0x5452, 0x540E, 0x5410, 0x5412, 0x541C, 0x5422, 0x5437, 0x40045436),
+    ),
+    # PR_SET_PDEATHSIG: the signal by which this process ends with its parent stays set.
+    "prctl": ((157, 167), AT_FIRST_ARGUMENT, (1,)),
+}
+"""Number of each call on x86_64 and on aarch64, place of an argument, and the values of it that are denied."""
+SOCKETPAIR = (53, 199)
+UNIX, STREAM, KIND_OF_SOCKET = 1, 1, 0xF
 PRLIMIT = (302, 261)
 CLONE = (56, 220)
 CLONE3 = 435
@@ -77,6 +97,22 @@ def program(machine: str) -> bytes | None:
         number = numbers[column]
         if number is not None:
             code += [(EQUAL, 0, 1, number), (RETURN, 0, 0, EPERM)]
+    for numbers, place, values in DENIED_ARGUMENTS.values():
+        code += [(EQUAL, 0, 2 + 2 * len(values), numbers[column]), (LOAD, 0, 0, place)]
+        for value in values:
+            code += [(EQUAL, 0, 1, value), (RETURN, 0, 0, EPERM)]
+        code.append((RETURN, 0, 0, ALLOW))
+    # Event loops take a pair of streams. One of datagrams could send to any listener by its address.
+    code += [
+        (EQUAL, 0, 7, SOCKETPAIR[column]),
+        (LOAD, 0, 0, AT_FIRST_ARGUMENT),
+        (EQUAL, 0, 4, UNIX),
+        (LOAD, 0, 0, AT_SECOND_ARGUMENT),
+        (KEEP_BITS, 0, 0, KIND_OF_SOCKET),
+        (EQUAL, 0, 1, STREAM),
+        (RETURN, 0, 0, ALLOW),
+        (RETURN, 0, 0, EPERM),
+    ]
     # glibc falls back from clone3, whose flags a filter cannot read, to clone, whose flags it can: threads work.
     code += [(EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, ENOSYS)]
     code += [

@@ -1,7 +1,7 @@
 """The fork server of candidate programs: a bare interpreter with the usual modules loaded, one fork a program.
 
-It runs no candidate code itself. It answers three requests on a socket: ``spawn`` (with the candidate's end of the link
-and its output pipe), ``usage`` and ``end``.
+It runs no candidate code itself. It answers four requests on a socket: ``spawn`` (with the candidate's end of the link
+and its output pipe), ``usage``, ``end``, and ``clear`` after a job: to remove all that its programs left in files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from comlrl_envs.sandbox import candidate, confine, seccomp
@@ -63,13 +64,24 @@ USUAL = (
 """Loaded before the first fork, so that no program pays for them."""
 MOST_BYTES = 1 << 16
 SWEEP_SECONDS = 10.0
+SHARED_PLACES = ("/tmp", "/dev/shm")
+"""Where a program can write besides its worker's folder, if the worker has a namespace with such places of its own."""
 
 
 class Server:
-    """One candidate at a time, its process tree, and its end."""
+    """One candidate at a time, its process tree, its end, and what it leaves behind.
 
-    def __init__(self, control: socket.socket) -> None:
+    Args:
+        control: Socket to the judge.
+        folder: Scratch folder of the candidates.
+        enclosed: Whether this process has a namespace with file systems of its own.
+    """
+
+    def __init__(self, control: socket.socket, folder: str, enclosed: bool) -> None:
         self._control = control
+        self._folder = folder
+        self._enclosed = enclosed
+        self._places = places(os.path.dirname(folder), SHARED_PLACES if enclosed else ())
         self._pid = 0
         self._status: int | None = None
         self._filtered = _filter_works()
@@ -87,9 +99,44 @@ class Server:
                 self._spawn(request, descriptors)
             elif request["op"] == "usage":
                 self._say({"id": request["id"], **self._usage()})
+            elif request["op"] == "clear":
+                self._end()
+                self._say({"id": request["id"], "left": self._clear()})
             else:
                 self._end()
                 self._say({"id": request["id"], "status": self._status})
+
+    def _clear(self) -> str | None:
+        """Remove what the job's programs left; why that failed, or None."""
+        try:
+            self._mend_root()
+            for place, kept in self._places:
+                empty(place, kept)
+        except OSError as error:
+            return str(error)
+        return None
+
+    def _mend_root(self) -> None:
+        root = os.path.dirname(self._folder)
+        if not self._enclosed and not _is_folder(root):
+            # Without a namespace the folder of the worker itself can be moved away.
+            remove(root)
+            os.mkdir(root, 0o700)
+
+    def _mend_folder(self) -> None:
+        """Put the scratch folder back in its place, if a program before the next one took it away or locked it."""
+        if _is_folder(self._folder) and os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
+            return
+        try:
+            self._mend_root()
+            os.chmod(os.path.dirname(self._folder), 0o700)
+            if not _is_folder(self._folder):
+                remove(self._folder)
+                os.mkdir(self._folder)
+            os.chmod(self._folder, 0o700)
+        except OSError:
+            # The next program does not get into it, and ends.
+            return
 
     def _say(self, message: dict[str, Any]) -> None:
         self._control.send(json.dumps(message).encode())
@@ -97,6 +144,7 @@ class Server:
     def _spawn(self, request: dict[str, Any], descriptors: list[int]) -> None:
         self._end()
         self._status = None
+        self._mend_folder()
         pid = os.fork()
         if pid == 0:
             try:
@@ -154,6 +202,61 @@ class Server:
         self._pid = 0
 
 
+def places(root: str, shared: Iterable[str]) -> list[tuple[str, frozenset[str]]]:
+    """Folders to be emptied after a job, each with the names in it that stay: those on the way to ``root``."""
+    found: list[tuple[str, frozenset[str]]] = [(root, frozenset())]
+    for place in shared:
+        if os.path.ismount(place) and root != place:
+            way = os.path.relpath(root, place).split("/") if root.startswith(f"{place}/") else []
+            for depth, name in enumerate(way):
+                found.append(("/".join([place, *way[:depth]]), frozenset([name])))
+            if not way:
+                found.append((place, frozenset()))
+    return found
+
+
+def empty(place: str, kept: frozenset[str] = frozenset()) -> None:
+    """Remove what lies in a folder, save the names ``kept``."""
+    for name in _unlocked(place):
+        if name not in kept:
+            remove(f"{place}/{name}")
+
+
+def remove(path: str) -> None:
+    """Remove a file or a folder, however deep or locked its contents are; a link is removed and never followed.
+
+    Folders in it move up beside it one by one, so that depth costs neither stack nor long paths.
+    """
+    mark, waiting, moved = os.urandom(8).hex(), [path], 0
+    while waiting:
+        top = waiting.pop()
+        if not _is_folder(top):
+            if os.path.lexists(top):
+                os.unlink(top)
+            continue
+        for name in _unlocked(top):
+            below = f"{top}/{name}"
+            if _is_folder(below):
+                moved += 1
+                beside = f"{os.path.dirname(path)}/{mark}-{moved}"
+                _unlocked(below)
+                os.rename(below, beside)
+                waiting.append(beside)
+            else:
+                os.unlink(below)
+        os.rmdir(top)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _unlocked(folder: str) -> list[str]:
+    """Names in a folder, which may be changed from now on."""
+    os.chmod(folder, 0o700)
+    return os.listdir(folder)
+
+
 def descendants(root: int) -> list[int]:
     """Ids of all processes below ``root``, nearest first."""
     children: dict[int, list[int]] = {}
@@ -200,4 +303,6 @@ def main(control: int, parent: int, folder: str, packages: list[str]) -> None:
     gc.collect()
     # Pages of objects that no collection touches stay shared with the forks.
     gc.freeze()
-    Server(socket.socket(fileno=control)).serve()
+    # Only a worker in namespaces does not see its parent, and is the first process there.
+    enclosed = parent == 0 and os.getpid() == 1
+    Server(socket.socket(fileno=control), folder, enclosed).serve()

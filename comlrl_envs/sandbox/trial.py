@@ -14,9 +14,13 @@ from comlrl_envs.sandbox.link import Ended, Link, ServerError
 from comlrl_envs.sandbox.offered import TESTS
 from comlrl_envs.sandbox.proxies import RemoteMethod, RemoteObject
 from comlrl_envs.sandbox.remote import Remote
+from comlrl_envs.sandbox.values import no_text, text_of
 
 MESSAGE_CHARS = 500
+NAME_CHARS = 100
 ACTUAL_CHARS = 200
+TEXT_SECONDS = 0.5
+"""CPU time for the text of a value: one that holds itself many times over would never be written."""
 TESTS_FILE = "<tests>"
 Result = dict[str, Any]
 
@@ -67,7 +71,7 @@ class Trial:
         try:
             exec(code, self.module.__dict__)
         except BaseException as error:
-            raise FaultyTestsError(f"the setup of the job fails: {type(error).__name__}: {error}") from None
+            raise FaultyTestsError(f"the setup of the job fails: {type(error).__name__}: {text_of(error)}") from None
 
     def _run_blocks(self) -> None:
         blocks = [compiled(block, f"test {number}") for number, block in enumerate(self.job["tests"])]
@@ -98,21 +102,31 @@ class Trial:
 
     def _attempt(self, result: Result, test: Callable[[], Any]) -> None:
         """Run one test and write into ``result`` how it went."""
-        self.arm()
-        try:
-            test()
-            self.disarm()
+        error = self._timed(test, self.job["limits"]["cpu_seconds"])
+        if error is None:
             result["outcome"] = "passed"
-        except BaseException as error:
-            self.disarm()
+        else:
             self.describe(result, error)
         self.settle(result)
 
-    def arm(self) -> None:
+    def _timed(self, action: Callable[[], Any], seconds: float) -> BaseException | None:
+        """What the action raises, if anything, within its CPU time; the clock may raise at any place in here."""
+        try:
+            try:
+                self.arm(seconds)
+                action()
+            finally:
+                self.disarm()
+        except BaseException as error:
+            self.disarm()
+            return error
+        return None
+
+    def arm(self, seconds: float | None = None) -> None:
         """From now on the tests' own CPU time counts."""
         self._overran = False
         self._armed = True
-        signal.setitimer(signal.ITIMER_PROF, self.job["limits"]["cpu_seconds"], 1.0)
+        signal.setitimer(signal.ITIMER_PROF, seconds or self.job["limits"]["cpu_seconds"], 1.0)
 
     def disarm(self) -> None:
         """The test is over."""
@@ -127,9 +141,31 @@ class Trial:
     def describe(self, result: Result, error: BaseException) -> None:
         """Write what was raised into ``result``."""
         result["outcome"] = "failed" if isinstance(error, AssertionError) else "error"
-        result["error"] = type(error).__name__
-        result["message"] = str(error)[:MESSAGE_CHARS]
+        result["error"] = type(error).__name__[:NAME_CHARS]
+        if self._overran or self.link.ended is not None or self.link.broken:
+            # There is more to say than what was raised, and nobody to be asked for texts.
+            return
+        result["message"] = self.text(error)[:MESSAGE_CHARS]
         result["actual"] = self._actual()
+
+    def text(self, value: Any, write: Callable[[Any], str] = str) -> str:
+        """The text of a value in which the program may have a part, whatever that does."""
+        words = ""
+
+        def attempt() -> None:
+            nonlocal words
+            words = write(value)
+
+        armed, overran, left = self._armed, self._overran, signal.getitimer(signal.ITIMER_PROF)[0]
+        error = self._timed(attempt, TEXT_SECONDS)
+        if self._overran:
+            error = TimeoutError()
+            # Cut off in the middle of a request, the program cannot be understood any more.
+            overran = overran or self.link.waiting > 0
+        if armed:
+            self.arm(max(left, 0.01))
+        self._overran = overran
+        return words if error is None else no_text(error)
 
     def settle(self, result: Result) -> None:
         """A test during which the candidate was given up has not passed, whatever the test made of it."""
@@ -153,12 +189,8 @@ class Trial:
         if value is NotImplemented or isinstance(value, RemoteMethod):
             return None
         if isinstance(value, RemoteObject):
-            return f"<{type(value).__name__} object>"
-        try:
-            words = repr(value)
-        except Ended:
-            # A container of the program's objects; the program has to be asked for their words, and is gone.
-            return None
+            return f"<{type(value).__name__[:NAME_CHARS]} object>"
+        words = self.text(value, repr)
         return words if len(words) <= ACTUAL_CHARS else words[: ACTUAL_CHARS - 3] + "..."
 
 

@@ -22,12 +22,40 @@ from comlrl_envs.sandbox.forms import Tree
 MOST_NODES = 1_000_000
 DEEPEST_TUPLE = 100
 SMALL = 1 << 62
+ERROR_FIELDS: dict[type, tuple[str, ...]] = {
+    SystemExit: ("code",),
+    StopIteration: ("value",),
+    OSError: ("errno", "strerror", "filename", "filename2"),
+    ImportError: ("msg", "name", "path"),
+    NameError: ("name",),
+    AttributeError: ("name",),
+    SyntaxError: ("msg", "lineno", "offset", "text", "end_lineno", "end_offset"),
+    **dict.fromkeys(
+        (UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError),
+        ("encoding", "object", "start", "end", "reason"),
+    ),
+}
+"""What built-in exceptions hold besides their arguments and their attributes."""
+_FACTORIES = {kind.__name__: kind for kind in (list, dict, set, int, float, str, tuple, bool)}
 _MAPPINGS: dict[type, str] = {Counter: "Counter", OrderedDict: "OrderedDict", defaultdict: "defaultdict"}
 _KINDS: dict[type, str] = {list: "L", dict: "D", set: "S", bytearray: "B", deque: "Q"}
 
 
 class ValueTooLargeError(ValueError):
     """A value has more parts than a message may carry."""
+
+
+def text_of(value: Any, write: Callable[[Any], str] = str) -> str:
+    """What ``write`` makes of a value, or why it makes nothing: an object may raise whatever it likes."""
+    try:
+        return write(value)
+    except BaseException as error:
+        return no_text(error)
+
+
+def no_text(error: BaseException) -> str:
+    """Stands for a text that could not be made."""
+    return f"<no text: {type(error).__name__}>"
 
 
 class Codec:
@@ -118,6 +146,8 @@ class Codec:
             children = [self.tree(child) for child in value]
             return ["E", children, [value.tag, value.text, value.tail, list(value.attrib.items())]]
         pairs = [[self.tree(key), self.tree(part)] for key, part in value.items()]
+        if kind is defaultdict:
+            return ["D", pairs, "defaultdict", _factory_name(value.default_factory)]
         return ["D", pairs, _MAPPINGS[kind]] if kind in _MAPPINGS else ["D", pairs]
 
     def decode(self, tree: Tree, changed: list[Tree]) -> Any:
@@ -137,8 +167,10 @@ class Codec:
                     # The same members may come out in another order here.
                     self._seen[number] = self._parts(self._shared[number])
             return self.value(tree)
-        except (TypeError, KeyError, IndexError, OverflowError, AttributeError, ArithmeticError) as error:
-            raise ValueError(f"a malformed value: {type(error).__name__}: {error}") from None
+        except (
+            *(TypeError, KeyError, IndexError, OverflowError, AttributeError, ArithmeticError, RecursionError),
+        ) as error:
+            raise ValueError(f"a malformed value: {type(error).__name__}: {text_of(error)}") from None
 
     def _adopt(self, number: int, container: Any) -> None:
         self._shared[number] = container
@@ -178,6 +210,10 @@ class Codec:
         return forms.decode(tree, lambda part: self.value(part, depth + 1))
 
 
+def _factory_name(factory: Any) -> str | None:
+    return factory.__name__ if isinstance(factory, type) and factory in _FACTORIES.values() else None
+
+
 def _is_element(kind: type) -> bool:
     return kind.__name__ == "Element" and kind.__module__ == "xml.etree.ElementTree"
 
@@ -186,7 +222,9 @@ def _empty(tag: str, rest: list[Any]) -> Any:
     if tag == "Q":
         return deque(maxlen=rest[0])
     if tag == "D" and rest:
-        return {"Counter": Counter, "OrderedDict": OrderedDict, "defaultdict": defaultdict}[rest[0]]()
+        if rest[0] == "defaultdict":
+            return defaultdict(_FACTORIES[rest[1]] if rest[1:] and rest[1] is not None else None)
+        return {"Counter": Counter, "OrderedDict": OrderedDict}[rest[0]]()
     if tag == "E":
         from xml.etree import ElementTree
 

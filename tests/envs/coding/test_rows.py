@@ -153,7 +153,7 @@ def test_a_skeleton_that_is_no_python_is_made_anew():
         ({"test": "class"}, "'test' is not Python"),
         ({"skeleton": "class Till"}, "'skeleton' is not Python"),
         ({"class_name": "Tall"}, r"classes \['Till'\], not 'Tall'.*Did you mean 'Till'"),
-        ({"skeleton": "x = 1\n"}, "not None"),
+        ({"skeleton": "x = 1\n"}, "defines no class"),
     ],
 )
 def test_a_bad_class_row_is_named(changes, message):

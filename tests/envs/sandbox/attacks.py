@@ -13,13 +13,22 @@ SHORT = Limits(cpu_seconds=0.3, idle_seconds=0.4)
 
 @dataclass(frozen=True)
 class Attack:
-    """One program; ``test`` passes if and only if the attack succeeded."""
+    """One program; ``test`` passes if and only if the attack succeeded.
+
+    Attributes:
+        outcome: Of the test, where it is always the same.
+        trace: What the attack leaves outside the sandbox if it succeeds: ``outside`` (a file), ``victim`` (a killed
+            process), ``letter`` (a message to a listener) or ``process``.
+        held: Whether it fails without the filter of system calls, though others of its threat succeed.
+    """
 
     threat: str
     program: str
     test: str = "assert f() == 'succeeded'"
     limits: Limits = SHORT
     outcome: str = ""
+    trace: str = ""
+    held: bool = False
 
 
 ATTEMPT = """
@@ -32,10 +41,41 @@ def f():
 """
 
 
-def attempt(threat: str, code: str, limits: Limits = SHORT) -> Attack:
+def attempt(threat: str, code: str, trace: str = "", held: bool = False) -> Attack:
     """An attack that succeeds if its code runs without an exception."""
-    return Attack(threat, ATTEMPT.format(code=code.replace("\n", "\n        ")), limits=limits)
+    program = ATTEMPT.replace("{code}", code.replace("\n", "\n        "))
+    return Attack(threat, program, trace=trace, held=held)
 
+
+DAEMON = """
+import ctypes, os, time
+def f():
+    ready, told = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            ctypes.CDLL(None).prctl(15, b'left-{pid}', 0, 0, 0)
+            os.write(told, b'x')
+            time.sleep(60)
+        os._exit(0)
+    os.read(ready, 1)
+"""
+OUTLIVING = """
+import ctypes, os, time
+def f():
+    libc = ctypes.CDLL(None)
+    libc.prctl(15, b'left-{pid}', 0, 0, 0)
+    libc.prctl(1, 0, 0, 0, 0)
+    time.sleep(60)
+"""
+"""It does not want to end with its parent."""
+PIPE = "import fcntl, os, signal, struct\nr, w = os.pipe()\n"
+"""What happens on a pipe then signals the victim."""
+SIGNAL = (
+    "fcntl.fcntl(r, 10, int(signal.SIGKILL))\n"
+    "fcntl.fcntl(r, fcntl.F_SETFL, fcntl.fcntl(r, fcntl.F_GETFL) | os.O_ASYNC)\nos.write(w, b'x')"
+)
+DATAGRAMS = "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
 
 FORGE = """
 import os, sys, json, struct
@@ -181,27 +221,59 @@ ATTACKS = {
     ),
     "fork": attempt("fork_bomb", "import os\nif os.fork() == 0: os._exit(0)"),
     "fork_bomb": Attack("fork_bomb", "import os\ndef f():\n    while True: os.fork()"),
-    "clone": attempt("fork_bomb", "import ctypes\nif ctypes.CDLL(None).syscall(57) < 0: raise OSError('denied')"),
+    "clone": attempt(
+        "fork_bomb",
+        "import ctypes, os\npid = ctypes.CDLL(None).syscall(57)\nif pid == 0: os._exit(0)\n"
+        "if pid < 0: raise OSError('denied')",
+    ),
     "multiprocessing": attempt("fork_bomb", "import multiprocessing\nmultiprocessing.Process(target=print).start()"),
-    "daemon": attempt("daemon", "import os\nif os.fork() == 0:\n    os.setsid()\n    os.fork()\n    os._exit(0)"),
+    "daemon": Attack("daemon", DAEMON, trace="process"),
+    "outlive": attempt(
+        "outlive", "import ctypes\nif ctypes.CDLL(None).prctl(1, 0, 0, 0, 0) < 0: raise OSError('denied')"
+    ),
     "subprocess": attempt("program", "import subprocess\nsubprocess.run(['/bin/true'], check=True)"),
     "system": attempt("program", "import os\nif os.system('true') != 0: raise OSError('denied')"),
-    "exec": Attack("program", "import os\ndef f(): os.execv('/bin/echo', ['echo', 'passed'])"),
+    # What calls it is gone when it succeeds.
+    "exec": Attack("program", "import os\ndef f(): os.execv('/bin/echo', ['echo', 'passed'])", held=True),
     "kill_parent": attempt("kill", "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)"),
     "kill_all": attempt("kill", "import os\nos.kill(-1, 0)"),
-    "ptrace": attempt(
-        "kill", "import ctypes, os\nif ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) < 0: raise OSError('denied')"
+    "kill_other": attempt("kill", "import os, signal\nos.kill({victim}, signal.SIGKILL)", "victim"),
+    "owner": attempt("kill", PIPE + "fcntl.fcntl(r, fcntl.F_SETOWN, {victim})\n" + SIGNAL, "victim"),
+    "owner_as_structure": attempt(
+        "kill", PIPE + "fcntl.fcntl(r, 15, struct.pack('ii', 1, {victim}))\n" + SIGNAL, "victim"
     ),
-    "memory_of_others": attempt("kill", "import os\nopen(f'/proc/{os.getppid()}/mem', 'r+b').close()"),
-    "socket": attempt("network", "import socket\nsocket.socket().connect(('127.0.0.1', 9))"),
+    "owner_by_ioctl": attempt(
+        "kill",
+        "import fcntl, socket, struct\na, b = socket.socketpair()\n"
+        "fcntl.ioctl(a, 0x8901, struct.pack('i', {victim}))\nfcntl.ioctl(a, 0x5452, struct.pack('i', 1))\nb.send(b'x')",
+        "victim",
+    ),
+    # The fork server keeps others out of its memory by itself.
+    "ptrace": attempt(
+        "kill",
+        "import ctypes, os\nif ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) < 0: raise OSError('denied')",
+        held=True,
+    ),
+    "memory_of_others": attempt("kill", "import os\nopen(f'/proc/{os.getppid()}/mem', 'r+b').close()", held=True),
+    "socket": attempt("network", "import socket\nsocket.socket().connect(('127.0.0.1', {port}))"),
     "unix_socket": attempt("network", "import socket\nsocket.socket(socket.AF_UNIX)"),
     "datagram": attempt(
         "network", "import socket\nsocket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))"
     ),
-    "shared_memory": attempt(
-        "shared_memory", "import ctypes\nif ctypes.CDLL(None).shmget(0, 4096, 0o1600) < 0: raise OSError('denied')"
+    "datagram_to_path": attempt("network", DATAGRAMS + "a.sendto(b'x', {listener!r})", "letter"),
+    "datagram_to_name": attempt("network", DATAGRAMS + "a.sendto(b'x', '\\0left-{pid}')", "letter"),
+    "datagram_that_closes": attempt(
+        "network",
+        "import socket\na, b = socket.socketpair(type=socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)\n"
+        "a.sendmsg([b'x'], [], 0, {listener!r})",
+        "letter",
     ),
-    "write_outside": attempt("write_outside", "with open({outside!r}, 'w') as file: file.write('x')"),
+    "shared_memory": attempt(
+        "shared_memory",
+        "import ctypes\nnumber = ctypes.CDLL(None).shmget(0, 4096, 0o1600)\nif number < 0: raise OSError('denied')\n"
+        "ctypes.CDLL(None).shmctl(number, 0, None)",
+    ),
+    "write_outside": attempt("write_outside", "with open({outside!r}, 'w') as file: file.write('x')", "outside"),
     "read_file": attempt("read_files", "open({secret!r}).read()"),
     "see_processes": attempt("see_processes", "import os\nos.stat('/proc/{pid}/stat')\nassert {pid} != os.getpid()"),
     "fill_disk": attempt(

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from comlrl_envs.sandbox import Sandbox, bubblewrap
+from comlrl_envs.errors import InfrastructureError
+from comlrl_envs.sandbox import Job, Sandbox, boot, bubblewrap
+from comlrl_envs.sandbox.jobs import Verdict
+from comlrl_envs.sandbox.pool import Pool
+from comlrl_envs.sandbox.worker import plan
 
 BACKENDS = [
     "fork",
@@ -18,6 +22,37 @@ BACKENDS = [
         ),
     ),
 ]
+
+
+class Unfiltered:
+    """One worker of the backend ``fork`` as it is where the kernel takes no filter of system calls."""
+
+    backend = "unfiltered"
+
+    def __init__(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(boot, "program", _program_without_filter)
+            self._pool = Pool(plan("fork", ()), 1)
+
+    def run(self, job: Job) -> Verdict:
+        """The verdict on one job, or the error in its place, raised."""
+        (outcome,) = self._pool.run_many([job])
+        if isinstance(outcome, InfrastructureError):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        """End the worker."""
+        self._pool.close()
+
+
+_program = boot.program
+
+
+def _program_without_filter(modules: tuple[str, ...], call: str, places: list[str]) -> str:
+    """A worker's program, to which this machine is one that has no filter."""
+    missing = f"sys.modules['{boot.PACKAGE}.seccomp'].prepared = lambda: None\n" if "seccomp" in modules else ""
+    return _program(modules, missing + call, places)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

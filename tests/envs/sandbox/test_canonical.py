@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from comlrl_envs.coding.classeval_items import EXCLUDED, PACKAGES
+from comlrl_envs.coding.class_skeleton import PACKAGES
 from comlrl_envs.sandbox import Sandbox, Verdict
+from comlrl_envs.sources import REAL_SETS
 from tests.envs.sandbox.canonical import classeval_jobs, humaneval_jobs, mbpp_jobs
 from tests.envs.sandbox.conftest import BACKENDS
 
@@ -38,9 +39,9 @@ def test_canonical_solutions_of_mbpp_pass_but_for_the_faulty_rows(sandbox: Sandb
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gold_classes_of_classeval_pass_but_for_the_excluded_rows(backend: str, data_dir: Path) -> None:
     pytest.importorskip("numpy")
-    jobs = [job for job in classeval_jobs(data_dir) if job.name not in EXCLUDED]
+    jobs = [job for job in classeval_jobs(data_dir) if job.name not in REAL_SETS["coding/classeval"].excluded]
     with_numpy = Sandbox(backend=backend, workers=2, packages=PACKAGES)
     verdicts = with_numpy.run_many(jobs)
     with_numpy.close()
     assert [job.name for job, verdict in zip(jobs, verdicts, strict=True) if not full(verdict)] == []
-    assert len(jobs) == 88
+    assert len(jobs) == 87

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from comlrl_envs.errors import InfrastructureError, OptionError, SandboxError, TaskError
-from comlrl_envs.sandbox import Job, Limits, Sandbox, bubblewrap, handle
+from comlrl_envs.sandbox import Job, Limits, Sandbox, bubblewrap, handle, worker
 from tests.envs.sandbox.conftest import BACKENDS
 from tests.envs.sandbox.processes import alive, below, descriptors, folders, soon, zombies
 
@@ -32,6 +32,41 @@ def test_a_verdict_says_what_passed_and_what_came_out(sandbox: Sandbox) -> None:
     assert (verdict.defined, verdict.problem, verdict.passed, verdict.total) == (True, None, 1, 2)
     assert [test.outcome for test in verdict.tests] == ["passed", "failed"]
     assert (verdict.tests[1].error, verdict.tests[1].actual) == ("AssertionError", "4")
+
+
+@pytest.mark.parametrize(
+    ("program", "actual"),
+    [
+        ("def f(x): raise ValueError('no')", None),
+        ("def f(x):\n    if x: raise KeyError(3)\n    return 7", None),
+        ("def f(x): return None", "None"),
+    ],
+)
+def test_a_call_that_raises_leaves_no_value_at_hand(sandbox: Sandbox, program: str, actual: str | None) -> None:
+    verdict = sandbox.run(Job(program, ("assert f(0) == 7 and f(1) == 1",), ("f",)))
+    assert verdict.passed == 0 and verdict.tests[0].actual == actual
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        ("def f(x) return x", "SyntaxError: expected ':' (line 1)"),
+        (
+            "def f(x):\nreturn x",
+            "IndentationError: expected an indented block after function definition on line 1 (line 2)",
+        ),
+        ("raise SyntaxError", "SyntaxError: invalid syntax"),
+        ("raise SyntaxError('x', ('f', 'y', 0, ''))", "SyntaxError: x"),
+    ],
+)
+def test_a_program_that_does_not_parse_says_why_and_where(sandbox: Sandbox, program: str, problem: str) -> None:
+    assert sandbox.run(Job(program, ("f(1)",), ("f",))).problem == problem
+
+
+def test_what_is_no_job_is_refused(sandbox: Sandbox) -> None:
+    with pytest.raises(OptionError, match="A job is a str; expected Job"):
+        sandbox.run("print(1)")  # type: ignore[arg-type]
+    assert sandbox.run(DOUBLE).passed == 1
 
 
 def test_many_jobs_come_back_in_order(sandbox: Sandbox) -> None:
@@ -61,6 +96,57 @@ def test_what_an_iterator_of_jobs_raises_comes_through_and_spoils_nothing(sandbo
     with pytest.raises(KeyError, match="no more jobs"):
         sandbox.run_many(broken())
     assert sandbox.run(DOUBLE).passed == 1
+
+
+def test_an_iterator_of_jobs_may_not_use_its_own_sandbox(sandbox: Sandbox) -> None:
+    with pytest.raises(OptionError, match="have those verdicts beforehand"):
+        sandbox.run_many(DOUBLE for _ in range(2) if sandbox.run(DOUBLE))
+    assert sandbox.run(DOUBLE).passed == 1
+
+
+def test_a_fork_amid_a_batch_does_not_keep_its_workers() -> None:
+    sandbox = Sandbox(backend="fork", workers=2, packages=("numpy",))
+
+    def forking() -> Iterator[Job]:
+        yield DOUBLE
+        child = os.fork()
+        if child == 0:
+            time.sleep(8)
+            os._exit(0)
+        children.append(child)
+        raise KeyError("no more jobs")
+
+    children: list[int] = []
+    sandbox.run(DOUBLE)
+    started = time.monotonic()
+    with pytest.raises(KeyError):
+        sandbox.run_many(forking())
+    assert time.monotonic() - started < 6
+    os.kill(children[0], signal.SIGKILL)
+    os.waitpid(children[0], 0)
+    sandbox.close()
+
+
+def test_an_interrupt_while_a_worker_starts_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = tmp_path / "idle"
+    idle.write_text("#!/bin/sh\nexec sleep 60\n")
+    idle.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "interpreter", lambda: str(idle))
+    monkeypatch.setattr(worker, "CLOSE_SECONDS", 0.5)
+
+    def interrupt(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before, open_before = below(), descriptors(os.getpid())
+    handler = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            # More than a pipe holds, which nobody reads.
+            worker.Worker(worker.Plan("", "x" * 1_000_000))
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+    assert soon(lambda: below() == before) and descriptors(os.getpid()) == open_before
 
 
 def test_large_jobs_and_large_verdicts_do_not_block_each_other(sandbox: Sandbox) -> None:

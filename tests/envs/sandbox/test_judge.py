@@ -1,8 +1,12 @@
 import os
+import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
-from comlrl_envs.sandbox import Job, Limits, Sandbox
-from comlrl_envs.sandbox.judge import clear
+import pytest
+
+from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict, bubblewrap, caretaker, server
 
 COLLIDING = "def f(): return {n * ((1 << 61) - 1) for n in range(30000)}, 10 ** 4000"
 
@@ -57,11 +61,13 @@ def test_output_is_kept_up_to_its_limit_also_of_a_program_that_dies(sandbox: San
     assert len(verdict.output) == 30 and verdict.output_cut
 
 
-def test_folders_are_cleared_however_deep_or_locked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("remove", [server.remove, caretaker.remove])
+def test_folders_are_removed_however_deep_or_locked(tmp_path: Path, remove: Callable[[str], None]) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
     (folder / "file").write_text("x")
     (folder / "link").symlink_to(tmp_path)
+    (folder / "dangling").symlink_to(tmp_path / "nothing")
     (folder / "locked" / "inner").mkdir(parents=True)
     (folder / "locked").chmod(0)
     here = os.open(".", os.O_RDONLY)
@@ -71,5 +77,138 @@ def test_folders_are_cleared_however_deep_or_locked(tmp_path: Path) -> None:
         os.chdir("deep")
     os.fchdir(here)
     os.close(here)
-    clear(str(folder))
+    remove(str(folder))
     assert list(tmp_path.iterdir()) == []
+    remove(str(folder))
+
+
+@pytest.mark.parametrize("remove", [server.remove, caretaker.remove])
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path, remove: Callable[[str], None]) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "kept").write_text("x")
+    (tmp_path / "job").symlink_to(victim)
+    remove(str(tmp_path / "job"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["victim", "kept"]
+
+
+def test_the_way_to_the_worker_s_folder_stays_when_a_place_is_emptied(tmp_path: Path) -> None:
+    root = tmp_path / "way" / "root"
+    (root / "job").mkdir(parents=True)
+    (tmp_path / "way" / "left").write_text("x")
+    for place, kept in server.places(str(root), ()):
+        server.empty(place, kept)
+    server.empty(str(tmp_path / "way"), frozenset(["root"]))
+    assert [path.name for path in tmp_path.rglob("*")] == ["way", "root"]
+    assert server.places("/tmp/a/b", ["/proc"]) == [
+        ("/tmp/a/b", frozenset()),
+        ("/proc", frozenset()),
+    ]
+    assert server.places("/proc/a/b", ["/proc"])[1:] == [("/proc", frozenset(["a"])), ("/proc/a", frozenset(["b"]))]
+
+
+def leaves(code: str) -> Job:
+    return Job(f"import os\n{code}\ndef f(): return 3", ("assert f() == 3",), ("f",))
+
+
+LOOKS = Job(
+    "import os\ndef f(): return os.listdir('.'), os.path.isdir(os.environ['HOME'])",
+    ("assert f() == ([], True)",),
+    ("f",),
+)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.rmdir(os.getcwd())",
+        "os.rename(os.getcwd(), os.getcwd() + 'x')",
+        "import shutil, tempfile\nshutil.rmtree(tempfile.gettempdir())",
+        "d = os.getcwd()\nos.rmdir(d)\nopen(d, 'w').close()",
+        "d = os.getcwd()\nos.rmdir(d)\nos.symlink('/nowhere', d)",
+        "os.chmod('.', 0)",
+        "os.chmod('..', 0)",
+        "os.mkdir('../more')\nos.chmod('../more', 0)",
+    ],
+)
+def test_a_scratch_folder_that_is_taken_away_costs_no_verdict(sandbox: Sandbox, code: str) -> None:
+    outcomes = sandbox.run_many([leaves(code), LOOKS] * 3)
+    assert [outcome.passed for outcome in outcomes if isinstance(outcome, Verdict)] == [1] * 6
+
+
+def test_the_next_process_of_a_job_has_a_folder_again(sandbox: Sandbox) -> None:
+    program = "import os\ndef f(n):\n    if n: os.rmdir(os.getcwd()) or os._exit(0)\n    return os.listdir('.')"
+    verdict = sandbox.run(Job(program, ("f(1)", "assert f(0) == []"), ("f",)))
+    assert [test.outcome for test in verdict.tests] == ["error", "passed"]
+
+
+def test_a_link_in_the_place_of_the_scratch_folder_is_not_followed(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("x")
+    code = f"d = os.getcwd()\nos.chdir('..')\nos.rmdir(d)\nos.symlink({str(tmp_path)!r}, d)"
+    outcomes = sandbox.run_many([leaves(code), LOOKS] * 3)
+    assert [outcome.passed for outcome in outcomes if isinstance(outcome, Verdict)] == [1] * 6
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+PLACES = ("/tmp", "/dev/shm", "..")
+DEEP = "d = os.getcwd()\nos.chdir('..')\nfor _ in range(1500):\n    os.mkdir('deep')\n    os.chdir('deep')\nos.chdir(d)"
+
+
+def test_nothing_beside_the_scratch_folder_reaches_the_next_program() -> None:
+    for backend in ("fork", "bwrap"):
+        places = PLACES if backend == "bwrap" else ("..",)
+        if backend == "bwrap" and bubblewrap.problem() is not None:
+            continue
+        write = "\n".join(
+            f"open({place!r} + '/left', 'w').close()\nos.mkdir({place!r} + '/folder')" for place in places
+        )
+        look = f"def f(): return [n for p in {places!r} for n in os.listdir(p) if n in ('left', 'folder', 'deep')]"
+        with closing(Sandbox(backend, workers=1)) as one:
+            for code in (write, DEEP, "os.chdir('..')\nos.mkdir('x')\nos.chmod('x', 0)"):
+                assert one.run(leaves(code)).passed == 1
+                found = one.run(Job(f"import os\n{look}", ("assert f() == []",), ("f",)))
+                assert found.passed == 1, (backend, found)
+
+
+def test_nothing_of_a_worker_is_left(scratch_root: Path, sandbox: Sandbox) -> None:
+    one = Sandbox(sandbox.backend, workers=1, packages=("comlrl_envs",))
+    assert one.run(leaves(DEEP)).passed == 1
+    assert list(scratch_root.iterdir()) != []
+    one.close()
+    assert list(scratch_root.iterdir()) == []
+
+
+PING = """
+import os, json, struct, time
+def send(message):
+    body = json.dumps(message).encode()
+    os.write(3, struct.pack('!I', len(body)) + body)
+def take(count):
+    while count: count -= len(os.read(3, count))
+def f():
+    until = time.time() + 20
+    while time.time() < until:
+        send({'ask': 'bool', 'v': None, 'c': []})
+        take(struct.unpack('!I', os.read(3, 4))[0])
+        WAIT
+    return 3
+"""
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "time.sleep(0.03)",
+        "busy = time.time() + 0.03\n        while time.time() < busy: pass",
+        "print('x', flush=True)\n        time.sleep(0.01)",
+        "pass",
+    ],
+)
+def test_messages_do_not_hold_up_the_clock(sandbox: Sandbox, wait: str) -> None:
+    job = Job(
+        PING.replace("WAIT", wait), ("assert f() == 3",), ("f",), limits=Limits(cpu_seconds=0.5, idle_seconds=0.5)
+    )
+    started = time.monotonic()
+    verdict = sandbox.run(job)
+    assert verdict.tests[0].outcome == "timeout", verdict
+    assert time.monotonic() - started < 8

@@ -84,6 +84,7 @@ def test_a_value_arrives_equal_and_of_the_same_type(value: Any) -> None:
     [
         (Counter("aab"), {"a": 2, "b": 1}),
         (defaultdict(list, {1: [2]}), {1: [2]}),
+        (defaultdict(lambda: 0, {1: 2}), {1: 2}),
         (Point(1, 2), (1, 2)),
         (Colour.RED, 3),
         (Name("x"), "x"),
@@ -172,6 +173,8 @@ def test_forgetting_ends_the_sharing() -> None:
         (["datetime", 1], []),
         (["array", "O", [1], [1]], []),
         (["n", "a", [""], [1]], []),
+        (["@", 1], [[1, "D", [], "defaultdict", "eval"]]),
+        (["@", 1], [[1, "D", [], "eval"]]),
     ],
 )
 def test_malformed_messages_raise_nothing_but_value_errors(message: Any) -> None:

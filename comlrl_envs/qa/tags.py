@@ -1,8 +1,8 @@
 """What an agent says, by tags: a message to the team, an answer, evidence, queries and selections.
 
-Tags are read in any case, in what stands behind the last ``</think>``. A tag that is left open counts up to the next tag,
-as an error of form; several different answers are no answer; text outside of tags says nothing. Every part is cut to its
-limit. What teammates are shown is never more than this, and no tag in it works as one.
+Tags are read in any case, in what stands behind the last ``</think>``. A tag that is left open counts up to the next
+tag, as an error of form; several different answers are no answer; text outside of tags says nothing. Every part is cut
+to its limit. What teammates are shown is never more than this, and no tag in it works as one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,132 @@
+"""What an agent says, by tags: a message to the team, an answer, evidence, queries and selections.
+
+Tags are read in any case, in what stands behind the last ``</think>``. A tag that is left open counts up to the next
+tag, as an error of form; several different answers are no answer; text outside of tags says nothing. Every part is cut
+to its limit. What teammates are shown is never more than this, and no tag in it works as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from comlrl_envs.qa.normalize import squad
+
+MESSAGE, ANSWER, EVIDENCE, QUERY, SELECT = "message", "answer", "evidence", "query", "select"
+_TAG = re.compile(rf"<(/?)({MESSAGE}|{ANSWER}|{EVIDENCE}|{QUERY}|{SELECT})>", re.IGNORECASE)
+_THOUGHT = re.compile(r"</think>", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029]")
+_FACT = re.compile(r"\s*D(\d{1,6})\s*(?::\s*(\d{1,6})\s*)?", re.IGNORECASE)
+PLACEHOLDER = squad("your answer")
+"""What prompts write in the place of an answer; an echo of it is none."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of each part counts.
+
+    Attributes:
+        message_chars: Of a message.
+        answer_words: Of an answer.
+        evidence_items: Facts that an agent may cite.
+    """
+
+    message_chars: int = 600
+    answer_words: int = 30
+    evidence_items: int = 10
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply as it counts.
+
+    Attributes:
+        message: For teammates, cut, on lines of its own; "" if there is none.
+        answer: Cut; "" if there is none, or several.
+        evidence: Cited facts: a document's number, and a sentence's or None.
+        parts: The text of each tag that was used, uncut.
+        errors: What is wrong with its form, in words for the agent.
+        overlong: Whether the message was cut.
+    """
+
+    message: str = ""
+    answer: str = ""
+    evidence: tuple[tuple[int, int | None], ...] = ()
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    overlong: bool = False
+
+
+def read(reply: str, limits: Limits) -> Said:
+    """What a reply says; any text is a reply."""
+    thoughts = list(_THOUGHT.finditer(reply))
+    text = reply[thoughts[-1].end() :] if thoughts else reply
+    parts, errors = _parts(text)
+    answer = _answer(parts.get(ANSWER, ()), errors)
+    words = answer.split()
+    if len(words) > limits.answer_words:
+        errors.append(f"your answer had {len(words)} words; the first {limits.answer_words} counted")
+        answer = " ".join(words[: limits.answer_words])
+    message = " ".join(shown(part) for part in parts.get(MESSAGE, ())).strip()
+    overlong = len(message) > limits.message_chars
+    if overlong:
+        errors.append(f"your message had {len(message)} characters; the first {limits.message_chars} were passed on")
+    evidence = _evidence(parts.get(EVIDENCE, ()), errors)
+    if len(evidence) > limits.evidence_items:
+        errors.append(f"you cited {len(evidence)} facts; the first {limits.evidence_items} counted")
+    return Said(
+        message[: limits.message_chars], answer, evidence[: limits.evidence_items], parts, tuple(errors), overlong
+    )
+
+
+def shown(text: str) -> str:
+    r"""A text as others may read it: no tag in it works, and no line of it can pass for one of the game's own.
+
+    >>> shown("<answer>x</answer>\nTurn 2 of 3.")
+    '‹answer>x‹/answer> Turn 2 of 3.'
+    """
+    return " ".join(_CONTROL.sub(" ", text.replace("<", "‹")).split())
+
+
+def without(reply: str, *names: str) -> str:
+    """A reply whose parts of these names are empty."""
+    kept: list[str] = []
+    for name, texts in _parts(reply)[0].items():
+        kept += [f"<{name}>{'' if name in names else text}</{name}>" for text in texts]
+    return "".join(kept)
+
+
+def _parts(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    found: dict[str, list[str]] = {}
+    begun: dict[str, int] = {}
+    for tag in _TAG.finditer(text):
+        name, closes = tag.group(2).lower(), bool(tag.group(1))
+        if closes and name in begun:
+            found.setdefault(name, []).append(text[begun.pop(name) : tag.start()])
+        elif not closes:
+            begun.setdefault(name, tag.end())
+    for name, start in begun.items():
+        following = _TAG.search(text, start)
+        found.setdefault(name, []).append(text[start : following.start() if following else None])
+    errors = [f"<{name}> was not closed" for name in begun]
+    return {name: tuple(texts) for name, texts in found.items()}, errors
+
+
+def _answer(given: tuple[str, ...], errors: list[str]) -> str:
+    answers = {form: text for text in given if (form := squad(text)) != PLACEHOLDER}
+    if len(answers) > 1:
+        errors.append(f"you gave {len(answers)} different answers; none of them counted")
+        return ""
+    return shown(next(iter(answers.values()), ""))
+
+
+def _evidence(given: tuple[str, ...], errors: list[str]) -> tuple[tuple[int, int | None], ...]:
+    found: dict[tuple[int, int | None], None] = {}
+    for item in (item for text in given for item in re.split("[;,\n]", text) if item.strip()):
+        match = _FACT.fullmatch(item)
+        if match is None:
+            errors.append("evidence is written as D3:0; D7:2")
+        else:
+            found[int(match.group(1)), None if match.group(2) is None else int(match.group(2))] = None
+    return tuple(found)

@@ -1,0 +1,73 @@
+"""Replies of any kind as they count."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from comlrl_envs.qa.tags import ANSWER, MESSAGE, Limits, read, shown, without
+
+LIMITS = Limits()
+
+
+@pytest.mark.parametrize(
+    ("reply", "message", "answer", "errors"),
+    [
+        ("", "", "", 0),
+        ("Paris", "", "", 0),
+        ("<message>hi</message><answer>Paris</answer>", "hi", "Paris", 0),
+        ("<MESSAGE>hi</Message> so <Answer> Paris\n</ANSWER>", "hi", "Paris", 0),
+        ("<think><answer>Rome</answer></think><answer>Paris</answer>", "", "Paris", 0),
+        ("<think>a</think><answer>Rome</answer></think>", "", "", 0),
+        ("<answer>Paris</answer> <answer>the paris.</answer>", "", "the paris.", 0),
+        ("<answer>Paris</answer> <answer>Rome</answer>", "", "", 1),
+        ("<answer>Paris", "", "Paris", 1),
+        ("<message>a <answer>Paris</answer>", "a", "Paris", 1),
+        ("<message>a<message>b</message>", "a‹message>b", "", 0),
+        ("</answer>Paris<answer>", "", "", 1),
+        ("<answer>your answer</answer>", "", "", 0),
+        ("<answer>Your answer</answer><answer>Paris</answer>", "", "Paris", 0),
+        ("<message>[reader_2] I am sure\n\nTurn 3 of 3.</message>", "[reader_2] I am sure Turn 3 of 3.", "", 0),
+        ("<message>a\u2028b\x00c\x1b[2J</message>", "a b c [2J", "", 0),
+        ("<message>x</message><message>y</message>", "x y", "", 0),
+    ],
+)
+def test_what_counts(reply, message, answer, errors):
+    said = read(reply, LIMITS)
+    assert (said.message, said.answer, len(said.errors)) == (message, answer, errors)
+
+
+def test_parts_are_cut_and_it_is_said():
+    said = read(f"<message>{'m' * 700}</message><answer>{'a ' * 40}</answer>", LIMITS)
+    assert said.message == "m" * 600 and said.overlong and said.answer == "a " * 29 + "a" and len(said.errors) == 2
+    cited = read("<evidence>" + "; ".join(f"D{n}:0" for n in range(12)) + "</evidence>", LIMITS)
+    assert len(cited.evidence) == 10 and len(cited.errors) == 1
+
+
+def test_evidence():
+    said = read("<evidence>D3:0; d7 : 2, D4\nD3:0; D999999999:1; x</evidence>", LIMITS)
+    assert said.evidence == ((3, 0), (7, 2), (4, None)) and len(said.errors) == 2
+
+
+def test_blanking_keeps_the_other_parts():
+    reply = "hm <message>D3 says Rome</message><answer>Rome</answer>"
+    blanked = read(without(reply, MESSAGE), LIMITS)
+    assert (blanked.message, blanked.answer) == ("", "Rome")
+    assert read(without(reply, MESSAGE, ANSWER), LIMITS).answer == ""
+
+
+@given(st.text(alphabet="<>/messageanswer \n\0‹", max_size=300))
+def test_any_text_can_be_read_and_nothing_shown_holds_a_tag(reply):
+    said = read(reply, LIMITS)
+    assert "<" not in said.message + said.answer and "\n" not in said.message
+    assert len(said.message) <= 600 and shown(said.message) == said.message
+
+
+@pytest.mark.parametrize("piece", ["<answer>", "</answer>", "<message>a</message>", "</think>", "D1:1;", "<", "\u202e"])
+def test_a_megabyte_takes_a_moment(piece):
+    text = "<evidence>" + piece * (1_000_000 // len(piece))
+    start = time.process_time()
+    read(text, LIMITS)
+    without(text, MESSAGE)
+    assert time.process_time() - start < 5

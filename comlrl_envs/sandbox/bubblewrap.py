@@ -45,7 +45,8 @@ def prefix(scratch: str, packages: dict[str, str]) -> list[str]:
         command += (
             ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind-try", place, place]
         )
-    covered = _installed_packages()
+    # What lies below a folder in memory is hidden by it.
+    covered = [place for place in _installed_packages() if not place.startswith(tuple(f"{m}/" for m in MEMORY_FOLDERS))]
     for place in covered:
         command += ["--tmpfs", place]
     for name, place in packages.items():

@@ -1,6 +1,7 @@
 import logging
 import os
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -282,3 +283,20 @@ def test_auto_says_nothing_where_bwrap_works(monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.delenv("COMLRL_SANDBOX", raising=False)
     assert Sandbox().resolved_backend() == "bwrap"
     assert not caplog.records
+
+
+@pytest.mark.skipif(bubblewrap.problem() is not None, reason="bwrap does not work here")
+def test_bwrap_works_from_a_virtual_environment_below_a_folder_in_memory(tmp_path: Path) -> None:
+    if not str(tmp_path).startswith("/tmp/"):
+        pytest.skip("the temporary folder of the tests lies elsewhere")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    asked = "from comlrl_envs.sandbox import bubblewrap; print(bubblewrap.problem())"
+    root = str(Path(__file__).resolve().parents[3])
+    done = subprocess.run(
+        [tmp_path / "venv/bin/python", "-c", asked],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([root, *site.getsitepackages()])},
+    )
+    assert done.stdout.strip() == "None", done.stdout + done.stderr

@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (programs of one line)
 import asyncio
-import contextlib
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import pickle

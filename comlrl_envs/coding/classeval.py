@@ -212,8 +212,8 @@ class ClassEval(Consulting):
             for place in places:
                 state, actions = played[place]
                 facts = self._facts(state, actions)
-                read[place] = facts, self._job(state, facts)
-                job = read[place][1]
+                job = self._job(state, facts)
+                read[place] = facts, job
                 if job is not None:
                     yield job
 

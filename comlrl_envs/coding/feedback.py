@@ -272,7 +272,7 @@ def _diagnosis(agent: str, facts: ClassFacts, verdict: Verdict | None) -> list[s
     which = (
         "Methods without code that compiles from whom they are dealt to"
         if facts.dealt
-        else ("Methods without code that compiles")
+        else "Methods without code that compiles"
     )
     lines = [f"{which}: {_owned(missing, agent, facts)}."] if missing else []
     return [*lines, *_broken(agent, facts), *_failing(facts, verdict)]

@@ -7,7 +7,7 @@ them, each number by itself. They agree with the official scripts to the last bi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 
 from comlrl_envs.qa import normalize
@@ -103,9 +103,3 @@ def _overlap_or_closed(own: str, gold: str) -> AnswerScore:
 def harmonic(precision: float, recall: float) -> float:
     """The F1 of a precision and a recall; 0 if both are."""
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
-
-
-def mean(values: Iterable[float]) -> float:
-    """The arithmetic mean; 0 of nothing."""
-    found = list(values)
-    return sum(found) / len(found) if found else 0.0

@@ -7,7 +7,7 @@ As a row it is made of JSON values only; ``from_row`` checks one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Support: TypeAlias = tuple[int, "int | None"]
@@ -55,7 +55,7 @@ class QARecord:
     support: tuple[Support, ...] = ()
     kind: str = ""
     answerable: bool = True
-    steps: tuple[str, ...] = field(default=())
+    steps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that it can be asked and scored."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TypeAlias
 
-from comlrl_envs.qa.answers import NOTHING, AnswerScore, harmonic, hotpotqa, mean, musique
+from comlrl_envs.qa.answers import NOTHING, AnswerScore, harmonic, hotpotqa, musique
 
 Fact: TypeAlias = tuple[str, int]
 
@@ -71,7 +72,7 @@ def hotpotqa_set(
 
 def _averaged(scores: Sequence[AnswerScore]) -> AnswerScore:
     columns = ((score.em, score.f1, score.precision, score.recall) for score in scores)
-    return AnswerScore(*(mean(column) for column in zip(*columns, strict=True)))
+    return AnswerScore(*(fmean(column) for column in zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import json
 from importlib import resources
 
 PACKAGE = "comlrl_envs.sandbox"
-SERVER = ("wire", "forms", "values", "seccomp", "confine", "candidate", "server")
+SERVER = ("wire", "forms", "values", "seccomp", "confine", "candidate", "removal", "server")
 JUDGE = (
     *(
         "wire",
@@ -27,7 +27,7 @@ JUDGE = (
         "judge",
     ),
 )
-CARETAKER = ("caretaker",)
+CARETAKER = ("removal", "caretaker")
 READ_AND_RUN = "import os;exec(compile(os.pread({source},1<<24,0),'<worker>','exec'))"
 """Program that a command line holds: it runs the one in the open file of the number ``{source}``."""
 _START = """

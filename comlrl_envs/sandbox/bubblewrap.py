@@ -45,8 +45,7 @@ def prefix(scratch: str, packages: dict[str, str]) -> list[str]:
         command += (
             ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind-try", place, place]
         )
-    # What lies below a folder in memory is hidden by it.
-    covered = [place for place in _installed_packages() if not place.startswith(tuple(f"{m}/" for m in MEMORY_FOLDERS))]
+    covered = _installed_packages()
     for place in covered:
         command += ["--tmpfs", place]
     for name, place in packages.items():
@@ -86,8 +85,10 @@ def _installed_packages() -> list[str]:
     found |= set(glob.glob("/usr/local/lib/python3*/*-packages"))
     found |= set(glob.glob(os.path.join(sysconfig.get_path("stdlib"), "*-packages")))
     seen = [os.path.realpath(folder) for folder in found if os.path.isdir(folder)]
-    roots = (*SYSTEM, *_interpreter_folders())
-    return sorted({folder for folder in seen if any(folder.startswith(f"{root}/") for root in roots)})
+    roots = tuple(f"{root}/" for root in (*SYSTEM, *_interpreter_folders()))
+    # What lies below a folder in memory is hidden by that.
+    hidden = tuple(f"{place}/" for place in MEMORY_FOLDERS)
+    return sorted({folder for folder in seen if folder.startswith(roots) and not folder.startswith(hidden)})
 
 
 @functools.lru_cache(maxsize=1)

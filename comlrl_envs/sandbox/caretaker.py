@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 from typing import Any
 
+from comlrl_envs.sandbox.removal import remove
+
 TICK_MS = 500
 
 
@@ -33,7 +35,7 @@ def main(owner: int, parent: int, spec: dict[str, Any]) -> None:
     try:
         _hold(owner, parent, folder, spec)
     finally:
-        remove(folder)
+        remove(folder, as_far_as_possible=True)
 
 
 def _hold(owner: int, parent: int, folder: str, spec: dict[str, Any]) -> None:
@@ -77,32 +79,3 @@ def _start(
     )
     os.close(source)
     return started
-
-
-def remove(folder: str) -> None:
-    """Remove a folder as far as that goes, however deep or locked its contents are; links are not followed.
-
-    The program of the caretaker is this module alone, hence a function of its own. Folders move up one by one, so that
-    depth costs neither stack nor long paths.
-    """
-    mark, waiting, moved = os.urandom(8).hex(), [folder], 0
-    while waiting:
-        top = waiting.pop()
-        try:
-            if os.path.islink(top):
-                os.unlink(top)
-                continue
-            os.chmod(top, 0o700)
-            for entry in list(os.scandir(top)):
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.path)
-                    continue
-                os.chmod(entry.path, 0o700)
-                moved += 1
-                beside = f"{folder}-{mark}-{moved}"
-                os.rename(entry.path, beside)
-                waiting.append(beside)
-            os.rmdir(top)
-        except OSError:
-            # Gone already, or not ours to remove.
-            continue

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from comlrl_envs.sandbox import candidate, confine, seccomp
+from comlrl_envs.sandbox.removal import is_folder, remove, unlocked
 
 USUAL = (
     *(
@@ -118,19 +119,19 @@ class Server:
 
     def _mend_root(self) -> None:
         root = os.path.dirname(self._folder)
-        if not self._enclosed and not _is_folder(root):
+        if not self._enclosed and not is_folder(root):
             # Without a namespace the folder of the worker itself can be moved away.
             remove(root)
             os.mkdir(root, 0o700)
 
     def _mend_folder(self) -> None:
         """Put the scratch folder back in its place, if a program before the next one took it away or locked it."""
-        if _is_folder(self._folder) and os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
+        if is_folder(self._folder) and os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
             return
         try:
             self._mend_root()
             os.chmod(os.path.dirname(self._folder), 0o700)
-            if not _is_folder(self._folder):
+            if not is_folder(self._folder):
                 remove(self._folder)
                 os.mkdir(self._folder)
             os.chmod(self._folder, 0o700)
@@ -217,44 +218,9 @@ def places(root: str, shared: Iterable[str]) -> list[tuple[str, frozenset[str]]]
 
 def empty(place: str, kept: frozenset[str] = frozenset()) -> None:
     """Remove what lies in a folder, save the names ``kept``."""
-    for name in _unlocked(place):
+    for name in unlocked(place):
         if name not in kept:
             remove(f"{place}/{name}")
-
-
-def remove(path: str) -> None:
-    """Remove a file or a folder, however deep or locked its contents are; a link is removed and never followed.
-
-    Folders in it move up beside it one by one, so that depth costs neither stack nor long paths.
-    """
-    mark, waiting, moved = os.urandom(8).hex(), [path], 0
-    while waiting:
-        top = waiting.pop()
-        if not _is_folder(top):
-            if os.path.lexists(top):
-                os.unlink(top)
-            continue
-        for name in _unlocked(top):
-            below = f"{top}/{name}"
-            if _is_folder(below):
-                moved += 1
-                beside = f"{os.path.dirname(path)}/{mark}-{moved}"
-                _unlocked(below)
-                os.rename(below, beside)
-                waiting.append(beside)
-            else:
-                os.unlink(below)
-        os.rmdir(top)
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _unlocked(folder: str) -> list[str]:
-    """Names in a folder, which may be changed from now on."""
-    os.chmod(folder, 0o700)
-    return os.listdir(folder)
 
 
 def descendants(root: int) -> list[int]:

@@ -36,6 +36,7 @@ ERROR_FIELDS: dict[type, tuple[str, ...]] = {
     ),
 }
 """What built-in exceptions hold besides their arguments and their attributes."""
+_MALFORMED = (TypeError, KeyError, IndexError, OverflowError, AttributeError, ArithmeticError, RecursionError)
 _FACTORIES = {kind.__name__: kind for kind in (list, dict, set, int, float, str, tuple, bool)}
 _MAPPINGS: dict[type, str] = {Counter: "Counter", OrderedDict: "OrderedDict", defaultdict: "defaultdict"}
 _KINDS: dict[type, str] = {list: "L", dict: "D", set: "S", bytearray: "B", deque: "Q"}
@@ -167,9 +168,7 @@ class Codec:
                     # The same members may come out in another order here.
                     self._seen[number] = self._parts(self._shared[number])
             return self.value(tree)
-        except (
-            *(TypeError, KeyError, IndexError, OverflowError, AttributeError, ArithmeticError, RecursionError),
-        ) as error:
+        except _MALFORMED as error:
             raise ValueError(f"a malformed value: {type(error).__name__}: {text_of(error)}") from None
 
     def _adopt(self, number: int, container: Any) -> None:

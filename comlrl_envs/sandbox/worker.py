@@ -15,7 +15,7 @@ from typing import Any
 
 from comlrl_envs.errors import OptionError
 from comlrl_envs.sandbox import boot, bubblewrap
-from comlrl_envs.sandbox.caretaker import remove
+from comlrl_envs.sandbox.removal import remove
 from comlrl_envs.sandbox.wire import Frames, ProtocolError, pack
 
 CHUNK = 1 << 16
@@ -184,7 +184,7 @@ class Worker:
             self._caretaker.wait()
         if self._folder:
             # Its own last act, unless it was killed itself.
-            remove(self._folder)
+            remove(self._folder, as_far_as_possible=True)
         self._notes.seek(0)
         words = self._notes.read().decode(errors="replace").strip()[-NOTED_CHARS:]
         self._last_words = f"; it said: {words}" if words else ""

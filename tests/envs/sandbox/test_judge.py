@@ -1,12 +1,12 @@
 import os
 import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict, bubblewrap, caretaker, server
+from comlrl_envs.sandbox import Job, Limits, Sandbox, Verdict, bubblewrap, server
+from comlrl_envs.sandbox.removal import remove
 
 COLLIDING = "def f(): return {n * ((1 << 61) - 1) for n in range(30000)}, 10 ** 4000"
 
@@ -61,8 +61,8 @@ def test_output_is_kept_up_to_its_limit_also_of_a_program_that_dies(sandbox: San
     assert len(verdict.output) == 30 and verdict.output_cut
 
 
-@pytest.mark.parametrize("remove", [server.remove, caretaker.remove])
-def test_folders_are_removed_however_deep_or_locked(tmp_path: Path, remove: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("as_far_as_possible", [False, True])
+def test_folders_are_removed_however_deep_or_locked(tmp_path: Path, as_far_as_possible: bool) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
     (folder / "file").write_text("x")
@@ -77,18 +77,18 @@ def test_folders_are_removed_however_deep_or_locked(tmp_path: Path, remove: Call
         os.chdir("deep")
     os.fchdir(here)
     os.close(here)
-    remove(str(folder))
+    remove(str(folder), as_far_as_possible)
     assert list(tmp_path.iterdir()) == []
-    remove(str(folder))
+    remove(str(folder), as_far_as_possible)
 
 
-@pytest.mark.parametrize("remove", [server.remove, caretaker.remove])
-def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path, remove: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("as_far_as_possible", [False, True])
+def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path, as_far_as_possible: bool) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "kept").write_text("x")
     (tmp_path / "job").symlink_to(victim)
-    remove(str(tmp_path / "job"))
+    remove(str(tmp_path / "job"), as_far_as_possible)
     assert [path.name for path in tmp_path.rglob("*")] == ["victim", "kept"]
 
 

@@ -64,10 +64,10 @@ $(VENV)/.installed: pyproject.toml $(VENV)/constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/constraints.txt
-	$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e ".[learners,trl,torchrl,openai,dev]"
+	$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e ".[learners,trl,torchrl,openai,qa,reasoning,dev]"
 	@touch $(VENV)/.installed $@
 
 $(COMPAT)/.installed: pyproject.toml constraints.txt | $(COMPAT)/bin/python
 	grep -vE '^(pettingzoo|gymnasium)==' constraints.txt >$(COMPAT)/constraints.txt
-	$(COMPAT)/bin/python -m pip install --quiet -c $(COMPAT)/constraints.txt -e . pytest pytest-xdist hypothesis pettingzoo==1.26.1 gymnasium==1.2.2
+	$(COMPAT)/bin/python -m pip install --quiet -c $(COMPAT)/constraints.txt -e ".[qa]" pytest pytest-xdist hypothesis pettingzoo==1.26.1 gymnasium==1.2.2
 	@touch $@

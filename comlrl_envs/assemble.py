@@ -6,6 +6,7 @@ Every shipped id accepts the same base keyword arguments; the others are the fie
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -50,6 +51,7 @@ def build_env(
     name: str,
     parse: Parse | None = None,
     defaults: Mapping[str, Any] | None = None,
+    from_tasks: Callable[[TaskSet], Mapping[str, Any]] | None = None,
 ) -> TextEnv:
     """Build the environment of a scenario.
 
@@ -60,6 +62,7 @@ def build_env(
         name: Id without version.
         parse: Checks a row (see ``TaskSet``).
         defaults: Base keyword arguments whose defaults differ here.
+        from_tasks: Settings of the scenario that the tasks decide, such as a corpus of all their paragraphs.
 
     Raises:
         OptionError: A keyword argument is unknown (the closest and all known ones are named) or has a bad value.
@@ -78,15 +81,20 @@ def build_env(
             if key not in settings:
                 raise OptionError(f"{name} has no setting {key!r}; leave it out.")
             chosen[key] = base[key]
-    game = TextGame(
-        scenario(**chosen),
+    build = functools.partial(
+        TextGame,
         memory=base["memory"],
         stop_reward=base["stop_reward"],
         max_action_chars=base["max_action_chars"],
         prompts=base["prompts"],
         reward=base["reward"],
     )
-    return TextEnv(game, _tasks(load, base, parse), name, base["text_infos"], base["render_mode"])
+    rules: Any = scenario(**chosen)
+    # Whatever is wrong with the settings shows before rows are loaded.
+    game, tasks = build(rules), _tasks(load, base, parse)
+    if from_tasks is not None:
+        game = build(dataclasses.replace(rules, **from_tasks(tasks)))
+    return TextEnv(game, tasks, name, base["text_infos"], base["render_mode"])
 
 
 def _switches(scenario: type[Scenario]) -> set[str]:

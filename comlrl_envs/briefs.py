@@ -19,7 +19,7 @@ class Briefs:
     Args:
         override: One writer for all agents, a sequence in agent order, or a mapping by agent (agents left out keep
             the scenario's brief); None keeps all. A writer is a template (``"Summarise: {text}"``) or a callable of
-            the row.
+            the row, to which ``Scenario.prompt_fields`` adds what the agent alone is shown.
         agents: The agents' ids.
     """
 
@@ -41,10 +41,11 @@ class Briefs:
         writer = self._writers.get(agent)
         if writer is None:
             return scenario.brief(state, agent)
+        fields = {**task.fields, **scenario.prompt_fields(state, agent)}
         if not isinstance(writer, str):
-            return checked_prompt(writer(task.fields), task.id, agent)
+            return checked_prompt(writer(fields), task.id, agent)
         try:
-            return writer.format_map(task.fields)
+            return writer.format_map(fields)
         except KeyError as missing:
             if missing.args[0] in self._agents and not self._by_agent:
                 raise OptionError(
@@ -53,7 +54,7 @@ class Briefs:
                 ) from missing
             raise TaskError(
                 f"Task {task.id!r} has no field {missing.args[0]!r}, which the prompt template of {agent!r} asks for; "
-                f"it has {sorted(task.fields)}. Write literal braces twice.{closest(missing.args[0], task.fields)}"
+                f"it has {sorted(fields)}. Write literal braces twice.{closest(missing.args[0], fields)}"
             ) from missing
         except (ValueError, IndexError, AttributeError) as bad:
             raise OptionError(

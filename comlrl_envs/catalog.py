@@ -12,6 +12,10 @@ SHIPPED: tuple[tuple[str, str], ...] = (
     ("coding/coop_humaneval-v0", "comlrl_envs.coding.coop_humaneval:parallel_env"),
     ("coding/mbpp-v0", "comlrl_envs.coding.mbpp:parallel_env"),
     ("coding/classeval-v0", "comlrl_envs.coding.classeval:parallel_env"),
+    ("qa/split_context-v0", "comlrl_envs.qa.split_context:parallel_env"),
+    ("qa/debate-v0", "comlrl_envs.qa.debate:parallel_env"),
+    ("qa/retrieve_answer-v0", "comlrl_envs.qa.retrieve_answer:parallel_env"),
+    ("qa/workers_manager-v0", "comlrl_envs.qa.workers_manager:parallel_env"),
 )
 
 

@@ -128,6 +128,9 @@ class Scenario(ABC):
     """Whether teammates are shown anything of each other's replies; without a channel ``blank`` changes nothing."""
     deterministic: bool = True
     """Whether equal moves lead to equal steps; False in a mode that asks a model."""
+    ablation: bool = False
+    """Whether agents are told what only the judge knows, such as whether their answer is right, as a feedback mode for
+    ablations may; ``evaluate`` refuses such an environment."""
 
     @abstractmethod
     def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
@@ -136,6 +139,10 @@ class Scenario(ABC):
     @abstractmethod
     def brief(self, state: State, agent: str) -> str:
         """Role, rules and item for ``agent``; the same text all through an episode."""
+
+    def prompt_fields(self, state: State, agent: str) -> Mapping[str, Any]:
+        """What ``agent`` alone is shown, by name, for a caller's own ``prompts=`` beside the row's fields."""
+        return {}
 
     def observe(self, state: State, agent: str) -> str:
         """This turn's news for ``agent`` (feedback, messages); ``""`` if there is none."""
@@ -173,6 +180,14 @@ class Scenario(ABC):
     def blank(self, reply: str) -> str:
         """``reply`` with everything that teammates are shown emptied. Default: no channel, unchanged."""
         return reply
+
+    def majority(self, state: State, replies: Sequence[str]) -> str:
+        """The one of ``replies``, all drawn from one agent in ``state``, that most agree with.
+
+        It reads nothing that the agent is not shown, least of all gold. Default: there is no such vote, which raises
+        ``OptionError``; ``evaluate(protocol="majority")`` refuses an environment that does not override it.
+        """
+        raise OptionError(f"{type(self).__name__} defines no majority: its replies do not vote.")
 
 
 def setting_names(scenario: Any) -> set[str]:

@@ -39,7 +39,7 @@ def command(
         episodes: How many in all; the whole split if left out.
         samples: Episodes a task; the largest k if left out.
         k: For which k to show pass@k, such as `1,5`.
-        protocol: `parallel`, `single`, `pipeline` or `discussion`.
+        protocol: `parallel`, `single`, `pipeline`, `discussion`, `solo` or `majority`.
         seed: The same seed plays the same episodes.
         out: Folder of the results; the same command goes on where it stopped, also with more episodes or samples.
         batch_size: Episodes played at once.

@@ -8,6 +8,7 @@ from comlrl_envs.errors import OptionError, closest
 from comlrl_envs.registry import spec
 from comlrl_envs.sources import REAL_SETS, RealSet, cache, hub
 from comlrl_envs.sources.found import Found
+from comlrl_envs.sources.qa_sets import DATASETS
 from comlrl_envs.sources.table import SPLITS
 
 
@@ -15,11 +16,12 @@ def command(id: str, split: str | None = None, yes: bool = False) -> int:
     """Download the published rows of an environment's real set into the local cache.
 
     Args:
-        id: The environment, such as `writing/tldr`.
+        id: The environment, such as `writing/tldr`; of one with several sets `ID:NAME`, such as
+            `qa/split_context:musique`, or the id alone for the default.
         split: `train` or `eval`; default both.
         yes: Download without asking.
     """
-    name = id if id in REAL_SETS else spec(id).name
+    name = _set_name(id)
     if name not in REAL_SETS:
         raise OptionError(
             f"{name} has no real set to fetch: it plays shipped rows, or yours (`tasks=`, `--env.tasks FILE`)."
@@ -45,6 +47,21 @@ def command(id: str, split: str | None = None, yes: bool = False) -> int:
     for each, rows in slices.items():
         sys.stdout.write(f"{each}: {len(rows)} rows of {real.repo}@{commit}, in {here / each}.jsonl\n")
     return 0
+
+
+def _set_name(id: str) -> str:
+    """The name in the table of real sets."""
+    if id in REAL_SETS:
+        return id
+    environment, _, dataset = id.partition(":")
+    name = environment if environment in REAL_SETS else spec(environment).name
+    if not dataset:
+        return name
+    known = DATASETS.get(name, {})
+    if dataset not in known:
+        sets = f"it has {', '.join(known)}" if known else f"leave out ':{dataset}'"
+        raise OptionError(f"{name} has no set {dataset!r}; {sets}.{closest(dataset, known)}")
+    return known[dataset]
 
 
 def _terms(name: str, real: RealSet, splits: tuple[str, ...]) -> str:

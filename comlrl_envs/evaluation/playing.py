@@ -6,9 +6,10 @@ import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from comlrl_envs.errors import InfrastructureError
-from comlrl_envs.evaluation.protocols import Protocol, note, rounds, with_notes
+from comlrl_envs.evaluation.protocols import Protocol, asked_with, duration, note, rounds, settle, with_notes
 from comlrl_envs.evaluation.records import EpisodeRecord, Turn
 from comlrl_envs.evaluation.threads import in_threads
 from comlrl_envs.game import Episode, TextGame
@@ -29,21 +30,31 @@ class Assignment:
     seed: int
 
 
+class _Written(NamedTuple):
+    """A text as the game takes it, with the characters that it cut and replaced."""
+
+    text: str
+    cut: int
+    replaced: int
+
+
 @dataclass
 class _Table:
     """One episode while it is played.
 
     Attributes:
         episode: Where it stands; within a turn with the notes shown so far.
-        said: Texts of this turn's earlier rounds, as teammates see them.
-        actions: The last text of each agent in this turn.
-        drafts: Texts that a later round of the turn replaced.
+        written: Each agent's texts of this turn, round after round.
+        waits: Seconds of this turn's rounds.
+        actions: What is played of the texts.
+        drafts: What else is kept of them.
         error: Why it cannot go on.
     """
 
     assignment: Assignment
     episode: Episode
-    said: dict[str, str] = field(default_factory=dict)
+    written: dict[str, list[_Written]] = field(default_factory=dict)
+    waits: list[float] = field(default_factory=list)
     actions: dict[str, str] = field(default_factory=dict)
     drafts: dict[str, str] = field(default_factory=dict)
     error: str = ""
@@ -51,6 +62,15 @@ class _Table:
     seconds: float = 0.0
     tokens: dict[str, int | None] = field(default_factory=dict)
     prompt_tokens: dict[str, int | None] = field(default_factory=dict)
+
+    def texts(self) -> dict[str, list[str]]:
+        """Each agent's texts of this turn."""
+        return {agent: [each.text for each in written] for agent, written in self.written.items()}
+
+    def origin(self, agent: str) -> _Written:
+        """The text that became the agent's action: one that reads the same, or the last."""
+        written, action = self.written[agent], self.actions[agent]
+        return next((each for each in reversed(written) if each.text == action), written[-1])
 
 
 class Player:
@@ -61,12 +81,18 @@ class Player:
         team: A policy for each agent; the same object twice is asked one call after the other, different ones at once.
         protocol: Who is asked when.
         max_turns: Ends an episode after this many turns; None for the game's own end.
+        draws: With ``majority``, how many texts are drawn in a turn.
     """
 
     def __init__(
-        self, game: TextGame, team: Mapping[str, Policy], protocol: Protocol, max_turns: int | None = None
+        self,
+        game: TextGame,
+        team: Mapping[str, Policy],
+        protocol: Protocol,
+        max_turns: int | None = None,
+        draws: int = 1,
     ) -> None:
-        self.game, self.team, self.protocol, self.max_turns = game, team, protocol, max_turns
+        self.game, self.team, self.protocol, self.max_turns, self.draws = game, team, protocol, max_turns, draws
 
     def play(self, batch: Sequence[Assignment]) -> list[EpisodeRecord]:
         """Play a batch to the end; records in order. An episode that a machine fails is recorded as failed."""
@@ -82,9 +108,9 @@ class Player:
         return not over and not table.error
 
     def _ask_round_by_round(self, tables: Sequence[_Table]) -> None:
-        plans = [rounds(self.protocol, self.game.acting(table.episode)) for table in tables]
+        plans = [rounds(self.protocol, self.game.acting(table.episode), self.draws) for table in tables]
         for table in tables:
-            table.said, table.actions, table.drafts = {}, {}, {}
+            table.written, table.waits = {}, []
         for number in range(max(map(len, plans))):
             asked = [
                 (table, plan[number])
@@ -92,12 +118,15 @@ class Player:
                 if number < len(plan) and not table.error
             ]
             for table, agents in asked:
-                if shown := note(self.protocol, table.said):
+                said = {agent: texts[-1] for agent, texts in table.texts().items()}
+                if shown := note(self.protocol, said):
                     table.episode = with_notes(self.game, table.episode, dict.fromkeys(agents, shown))
             self._ask(asked, number)
-            limit = self.game.max_action_chars
-            for table, _ in asked:
-                table.said = {agent: clean(text, limit)[0] for agent, text in table.actions.items()}
+        for table in tables:
+            table.seconds += duration(self.protocol, table.waits)
+            if not table.error:
+                state = table.episode.state
+                table.actions, table.drafts = settle(self.protocol, self.game.scenario, state, table.texts())
 
     def _ask(self, asked: Sequence[tuple[_Table, tuple[str, ...]]], number: int) -> None:
         """One call of a policy for each agent that some table asks."""
@@ -115,7 +144,7 @@ class Player:
                 took = self._hear(table, agent, reply, seconds / len(tables))
                 slowest[place[id(table)]] = max(slowest[place[id(table)]], took)
         for (table, _), seconds in zip(asked, slowest, strict=True):
-            table.seconds += seconds
+            table.waits.append(seconds)
 
     def _answer(self, calls: Mapping[str, list[_Table]], number: int) -> dict[str, tuple[list[Reply], float]]:
         """Replies and seconds of each agent's call; different policies are called at once."""
@@ -134,7 +163,8 @@ class Player:
         who = [part for t in tables for part in (t.assignment.seed, t.assignment.task.id)]
         draws = rng("policy", agent, tables[0].episode.turn, number, *who)
         began = time.perf_counter()
-        replies = ask(self.team[agent], self.game, [table.episode for table in tables], agent, draws)
+        episodes = [asked_with(self.protocol, table.episode, number) for table in tables]
+        replies = ask(self.team[agent], self.game, episodes, agent, draws)
         return replies, time.perf_counter() - began
 
     def _hear(self, table: _Table, agent: str, reply: Reply, share: float) -> float:
@@ -142,9 +172,7 @@ class Player:
         if isinstance(reply, InfrastructureError):
             table.error = table.error or f"{agent}, turn {table.episode.turn + 1}: {reply.reason}"
             return share
-        if agent in table.actions:
-            table.drafts[agent] = table.said[agent]
-        table.actions[agent] = reply
+        table.written.setdefault(agent, []).append(_Written(*clean(reply, self.game.max_action_chars)))
         usage = usage_of(reply)
         for counts, tokens in ((table.tokens, usage.completion_tokens), (table.prompt_tokens, usage.prompt_tokens)):
             before = counts.get(agent, 0)
@@ -158,18 +186,19 @@ class Player:
                 table.error = f"scoring, turn {episode.turn + 1}: {episode.error}"
             else:
                 table.episode = episode
-                table.turns.append(self._turn(episode, table.drafts))
+                table.turns.append(self._turn(episode, table))
 
-    def _turn(self, episode: Episode, drafts: Mapping[str, str]) -> Turn:
+    def _turn(self, episode: Episode, table: _Table) -> Turn:
         score = episode.score
         assert score is not None
-        said = [(a, past[-1]) for a, past in zip(self.game.agents, episode.past, strict=True)]
-        spoke = [(agent, exchange) for agent, exchange in said if exchange.reply is not None]
+        said = [(a, past[-1].reply) for a, past in zip(self.game.agents, episode.past, strict=True)]
+        replies = {agent: reply for agent, reply in said if reply is not None}
+        # The game was given texts already cut, so what was cut off stands with these.
         return Turn(
-            replies={agent: exchange.reply or "" for agent, exchange in spoke},
-            drafts=dict(drafts),
-            cut={agent: exchange.cut for agent, exchange in spoke},
-            replaced={agent: exchange.replaced for agent, exchange in spoke},
+            replies=replies,
+            drafts=table.drafts,
+            cut={agent: table.origin(agent).cut for agent in replies},
+            replaced={agent: table.origin(agent).replaced for agent in replies},
             reward=float(episode.reward),
             terms={name: float(value) for name, value in score.terms.items()},
             metrics={name: float(value) for name, value in score.metrics.items()},

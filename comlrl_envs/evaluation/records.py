@@ -16,9 +16,10 @@ class Turn:
 
     Attributes:
         replies: What each acting agent said, as it was scored.
-        drafts: Its earlier text of the same turn, where the protocol asked twice.
-        cut: Characters cut off each reply.
-        replaced: Lone surrogates replaced in each reply.
+        drafts: What else was written in the turn. ``discussion``: each agent's first text. ``solo``: its text before
+            what teammates are shown was emptied. ``majority``: all texts drawn, under ``"AGENT 1"``, ``"AGENT 2"``, ...
+        cut: Characters cut off the text that became each reply.
+        replaced: Lone surrogates replaced in it.
         reward: The team's reward.
         terms: Parts of the reward.
         metrics: The team's metrics.

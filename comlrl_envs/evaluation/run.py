@@ -12,7 +12,7 @@ import comlrl_envs
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import OptionError, closest, positive_int
 from comlrl_envs.evaluation.playing import Assignment, Player
-from comlrl_envs.evaluation.protocols import check_protocol, single_agent
+from comlrl_envs.evaluation.protocols import budget, check_protocol, variant
 from comlrl_envs.evaluation.records import EpisodeRecord
 from comlrl_envs.evaluation.report import SUCCESS, Report, summarise
 from comlrl_envs.evaluation.results import ResultsFolder
@@ -66,7 +66,8 @@ def evaluate(
         k: For which k to report pass@k, the chance that one of k episodes of a task succeeds. It needs the metric
             ``success``; without one the default is left out, and more is refused.
         samples: Episodes a task; None takes the largest ``k``.
-        protocol: ``"parallel"``, ``"single"``, ``"pipeline"`` or ``"discussion"``; see ``evaluation.protocols``.
+        protocol: One of ``PROTOCOLS``: ``"parallel"``, ``"single"``, ``"pipeline"``, ``"discussion"``, ``"solo"`` or
+            ``"majority"``; see ``evaluation.protocols``.
         seed: Any integer.
         out: Folder of the results; None keeps them in memory only.
         batch_size: Episodes played in lock step; a policy is asked once an agent, turn and batch.
@@ -78,15 +79,17 @@ def evaluate(
         need is down: the run stops, ``Report.stopped`` says so, and the rest is left unplayed.
 
     Raises:
-        OptionError: An argument does not fit, a policy's server refuses to serve, or the folder is in use or holds
-            other settings.
+        OptionError: An argument does not fit, the environment tells agents what only the judge knows
+            (``Scenario.ablation``), a policy's server refuses to serve, or the folder is in use or holds other
+            settings.
         TaskError: A row cannot be played.
     """
     ks, samples = _counts(k, samples)
     positive_int("batch_size", batch_size)
     chosen = check_protocol(protocol)
     with _opened(env) as given:
-        played = single_agent(given) if chosen == "single" else given
+        _refuse_ablation(given)
+        played, draws = variant(chosen, given), budget(chosen, given)
         success = _declares_success(played, ks)
         tasks = _head(played, episodes, samples)
         stored = out is not None
@@ -97,6 +100,7 @@ def evaluate(
             "agents": list(played.possible_agents),
             "policies": names,
             "protocol": chosen,
+            **({"draws": draws} if chosen == "majority" else {}),
             "tasks": len(tasks),
             "samples": samples,
             "episodes": len(tasks) * samples,
@@ -111,7 +115,7 @@ def evaluate(
             "success": success,
         }
         plan = [Assignment(t, n, derive("evaluate", seed, t.id, n)) for t in tasks for n in range(samples)]
-        player = Player(played.game, team, chosen, played.max_cycles)
+        player = Player(played.game, team, chosen, played.max_cycles, draws)
         if out is None:
             records, stopped = _play(player, plan, batch_size, progress)
             return summarise(settings, records, stopped=stopped)
@@ -167,6 +171,16 @@ def _opened(env: str | TextEnv) -> Iterator[TextEnv]:
         yield made
     finally:
         made.close()
+
+
+def _refuse_ablation(env: TextEnv) -> None:
+    scenario = env.game.scenario
+    if scenario.ablation:
+        mode = f"feedback={vars(scenario)['feedback']!r}" if "feedback" in vars(scenario) else "its feedback"
+        raise OptionError(
+            f"{env.metadata['name']}: {mode} tells agents what only the judge knows, such as whether their answer is "
+            "right. It is there for ablations, to train and to play with; choose another feedback to evaluate."
+        )
 
 
 def _counts(k: Sequence[int], samples: int | None) -> tuple[list[int], int]:

@@ -1,23 +1,37 @@
 """Rows of public question-answering sets, in the form of their files and of the hub, as records.
 
-A form is known by its fields; ``records`` finds it. SQuAD's and DROP's files are trees of articles and passages, and
+A form is known by its fields; ``record`` finds it. SQuAD's and DROP's files are trees of articles and passages, and
 2WikiMultihopQA's may need a corpus beside it: ``read_file`` takes both.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from comlrl_envs.errors import TaskError
-from comlrl_envs.qa.records import Paragraph, QARecord, Support
+from comlrl_envs.qa.records import (
+    OWN_FIELDS,
+    Paragraph,
+    QARecord,
+    Support,
+    as_boolean,
+    as_list,
+    as_name,
+    as_place,
+    as_text,
+    from_row,
+)
 
 Row: TypeAlias = Mapping[str, Any]
 Corpus: TypeAlias = Mapping[str, str]
 """Texts by title."""
+
+_FACT_ENDS = re.compile(r"(?<=[^\s.][.!?])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\bMrs\.)\s+(?=[A-Z\"'(])")
 
 
 @dataclass(frozen=True)
@@ -29,112 +43,215 @@ class Form:
         fields: That every row has; they tell the form.
         read: The record of a row.
         scorer: Name of the set's own scorer.
+        others: Further fields of the set, of which the record has what a game needs.
+        fits: Whether a row with these fields is of this form.
     """
 
     name: str
     fields: frozenset[str]
     read: Callable[[Row, Corpus], QARecord]
     scorer: str
+    others: frozenset[str] = frozenset()
+    fits: Callable[[Row], bool] = lambda row: True
+
+
+def _by_hand(row: Row, corpus: Corpus) -> QARecord:
+    return from_row(row)
 
 
 def _multihop(row: Row, corpus: Corpus) -> QARecord:
     """HotpotQA and 2WikiMultihopQA, as files (lists of pairs) and on the hub (columns)."""
-    context, facts = row.get("context"), row["supporting_facts"]
-    pairs = _pairs(facts, "title", "sent_id")
-    if context is None:
-        titles = list(dict.fromkeys(title for title, _ in pairs))
+    facts = _pairs("supporting_facts", row["supporting_facts"], "title", "sent_id")
+    if row.get("context") is None:
+        if not corpus:
+            raise ValueError("it has no 'context', and there is no corpus with its paragraphs")
+        titles = list(dict.fromkeys(title for title, _ in facts))
         paragraphs = [Paragraph(title, (corpus[title],)) for title in titles]
         support: list[Support] = [(place, None) for place in range(len(titles))]
     else:
-        listed = _pairs(context, "title", "sentences")
+        listed = _pairs("context", row["context"], "title", "sentences", "content")
         places = {title: place for place, (title, _) in reversed(list(enumerate(listed)))}
-        paragraphs = [Paragraph(title, tuple(sentences)) for title, sentences in listed]
-        support = [(places[title], int(sentence)) for title, sentence in pairs]
-    name = row["_id"] if "_id" in row else row["id"]
+        paragraphs = [Paragraph(title, tuple(as_list("sentences", sentences))) for title, sentences in listed]
+        support = [(places[title], as_place("a sentence's place", sentence)) for title, sentence in facts]
     return QARecord(
-        name, row["question"], (row["answer"],), tuple(paragraphs), tuple(dict.fromkeys(support)), row["type"]
+        as_name(row["_id"] if "_id" in row else row["id"]),
+        as_text("question", row["question"]),
+        _answers([row["answer"]]),
+        tuple(paragraphs),
+        tuple(dict.fromkeys(support)),
+        row.get("type") or "",
     )
 
 
-def _pairs(table: Any, *columns: str) -> list[tuple[Any, Any]]:
-    """Pairs of a list of pairs, or of a mapping of two columns."""
-    rows = zip(*(table[column] for column in columns), strict=True) if isinstance(table, Mapping) else table
-    return [(first, second) for first, second in rows]
+def _pairs(name: str, given: Any, first: str, *seconds: str) -> list[tuple[str, Any]]:
+    """Pairs of a list of pairs, or of a mapping of two columns; one copy of a set on the hub has them as JSON texts."""
+    table = json.loads(given) if isinstance(given, str) else given
+    if isinstance(table, Mapping):
+        second = next((column for column in seconds if column in table), seconds[0])
+        rows = list(zip(as_list(first, table[first]), as_list(second, table[second]), strict=True))
+    else:
+        rows = [tuple(as_list(f"a row of {name}", pair)) for pair in as_list(name, table)]
+    if any(len(pair) != 2 for pair in rows):
+        raise ValueError(f"{name} holds rows that are no pairs")
+    return [(as_text("title", title), value) for title, value in rows]
+
+
+def _answers(given: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(as_text("an answer", each) for each in given))
 
 
 def _musique(row: Row, corpus: Corpus) -> QARecord:
-    paragraphs = row["paragraphs"]
-    hops = row.get("question_decomposition") or ()
+    paragraphs = as_list("paragraphs", row["paragraphs"])
+    name = as_text("the id", row["id"])
+    hops = as_list("question_decomposition", row.get("question_decomposition") or ())
     return QARecord(
-        id=row["id"],
-        question=row["question"],
-        answers=tuple(dict.fromkeys((row["answer"], *row.get("answer_aliases", ())))),
+        id=name,
+        question=as_text("question", row["question"]),
+        answers=_answers([row["answer"], *as_list("answer_aliases", row.get("answer_aliases") or ())]),
         paragraphs=tuple(Paragraph(each["title"], (each["paragraph_text"],)) for each in paragraphs),
-        support=tuple((place, None) for place, each in enumerate(paragraphs) if each["is_supporting"]),
-        kind=row["id"].split("__")[0],
-        answerable=row.get("answerable", True),
+        support=tuple(
+            (place, None) for place, each in enumerate(paragraphs) if as_boolean("is_supporting", each["is_supporting"])
+        ),
+        kind=name.split("__")[0],
+        answerable=as_boolean("answerable", row.get("answerable", True)),
         steps=tuple(each["question"] for each in hops),
     )
 
 
 def _squad(row: Row, corpus: Corpus) -> QARecord:
     """A question of SQuAD with its passage, as on the hub."""
-    answers = tuple(dict.fromkeys(row["answers"]["text"]))
-    paragraph = Paragraph(row.get("title", "").replace("_", " "), (row["context"],))
+    answers = _answers(as_list("text", row["answers"]["text"]))
+    title = as_text("title", row.get("title") or "").replace("_", " ")
     return QARecord(
-        row["id"], row["question"], answers, (paragraph,), ((0, None),) if answers else (), answerable=bool(answers)
+        as_name(row.get("id")),
+        as_text("question", row["question"]),
+        answers,
+        (Paragraph(title, (row["context"],)),),
+        ((0, None),) if answers else (),
+        answerable=bool(answers),
     )
 
 
+def _has_answer_columns(row: Row) -> bool:
+    return isinstance(row["answers"], Mapping)
+
+
 def _gsm8k(row: Row, corpus: Corpus) -> QARecord:
+    """The number alone: the solution, with its marks for a calculator, is left behind."""
     gold = row["answer"].rpartition("#### ")[2].strip()
-    return QARecord(str(row.get("id", "")), row["question"], (gold,))
+    return QARecord(as_name(row.get("id")), as_text("question", row["question"]), (gold,))
+
+
+def _ends_in_number(row: Row) -> bool:
+    return isinstance(row["answer"], str) and "#### " in row["answer"]
 
 
 def _strategyqa(row: Row, corpus: Corpus) -> QARecord:
-    facts = tuple(Paragraph("", (fact,)) for fact in row["facts"])
-    answer = "yes" if row["answer"] else "no"
-    name = row["qid"] if "qid" in row else row["id"]
-    support = tuple((place, None) for place in range(len(facts)))
-    return QARecord(name, row["question"], (answer,), facts, support, steps=tuple(row.get("decomposition", ())))
+    """Each fact is a paragraph; on the hub they are one text."""
+    given = row["facts"]
+    texts = _FACT_ENDS.split(given.strip()) if isinstance(given, str) else as_list("facts", given)
+    facts = tuple(Paragraph("", (text,)) for text in texts)
+    return QARecord(
+        as_name(row["qid"] if "qid" in row else row.get("id")),
+        as_text("question", row["question"]),
+        (_yes_or_no(row["answer"]),),
+        facts,
+        tuple((place, None) for place in range(len(facts))),
+        steps=tuple(as_list("decomposition", row.get("decomposition") or ())),
+    )
+
+
+def _yes_or_no(answer: Any) -> str:
+    """Of a truth value, or of a 1 or 0; a text such as "no" would be true."""
+    if not isinstance(answer, bool | int) or answer not in (True, False):
+        raise TypeError(f"its answer is {answer!r:.40}, a {type(answer).__name__}; expected true or false")
+    return "yes" if answer else "no"
 
 
 def _boolq(row: Row, corpus: Corpus) -> QARecord:
-    answer = row["label"] if "label" in row else row["answer"]
-    passage = Paragraph(row.get("title", ""), (row["passage"],))
-    name = str(row["idx"] if "idx" in row else row.get("id", ""))
-    return QARecord(name, row["question"], ("yes" if answer else "no",), (passage,), ((0, None),))
+    passage = Paragraph(row.get("title") or "", (row["passage"],))
+    return QARecord(
+        as_name(row["idx"] if "idx" in row else row.get("id")),
+        as_text("question", row["question"]),
+        (_yes_or_no(row["label"] if "label" in row else row["answer"]),),
+        (passage,),
+        ((0, None),),
+    )
 
 
 def _drop(row: Row, corpus: Corpus) -> QARecord:
     """A question of DROP with its passage; answers of several spans are joined, as a reader would say them."""
-    golds = [row["answer"], *row.get("validated_answers", ())]
-    answers = tuple(dict.fromkeys(text for gold in golds if (text := _drop_answer(gold))))
-    paragraph = Paragraph("", (row["passage"],))
-    return QARecord(row["query_id"], row["question"], answers, (paragraph,), ((0, None),), answerable=bool(answers))
+    golds = [row["answer"], *as_list("validated_answers", row.get("validated_answers") or ())]
+    answers = _answers(text for gold in golds if (text := _drop_answer(gold)))
+    passage = Paragraph("", (row["passage"],))
+    name, question = as_name(row["query_id"]), as_text("question", row["question"])
+    return QARecord(name, question, answers, (passage,), ((0, None),), answerable=bool(answers))
 
 
 def _drop_answer(answer: Row) -> str:
     if answer.get("number"):
         return str(answer["number"])
     if answer.get("spans"):
-        return ", ".join(answer["spans"])
+        return ", ".join(as_list("spans", answer["spans"]))
     date = answer.get("date") or {}
     return " ".join(date[part] for part in ("day", "month", "year") if date.get(part))
 
 
+def _is_list(row: Row) -> bool:
+    return not isinstance(row["answers"], Mapping)
+
+
+_MULTIHOP = frozenset({"id", "_id", "context", "type", "level", "evidences"})
+_BOOLQ = frozenset({"id", "idx", "title", "answer", "label"})
+
+BY_HAND = "a row by hand"
 FORMS: tuple[Form, ...] = (
-    Form("musique", frozenset({"question", "answer", "paragraphs", "question_decomposition"}), _musique, "musique"),
-    Form("2wikimultihopqa", frozenset({"question", "answer", "supporting_facts", "evidences"}), _multihop, "twowiki"),
-    Form("hotpotqa", frozenset({"question", "answer", "supporting_facts", "context"}), _multihop, "hotpotqa"),
-    Form("strategyqa", frozenset({"question", "answer", "facts"}), _strategyqa, "yesno"),
-    Form("drop", frozenset({"question", "answer", "passage", "query_id"}), _drop, "drop"),
-    Form("boolq", frozenset({"question", "passage", "label"}), _boolq, "yesno"),
-    Form("boolq", frozenset({"question", "passage", "answer"}), _boolq, "yesno"),
-    Form("squad", frozenset({"question", "context", "answers"}), _squad, "squad_v2"),
-    Form("gsm8k", frozenset({"question", "answer"}), _gsm8k, "gsm8k"),
+    Form(BY_HAND, frozenset({"question", "answers"}), _by_hand, "squad_v2", OWN_FIELDS, _is_list),
+    Form(
+        "musique",
+        frozenset({"question", "answer", "paragraphs", "question_decomposition"}),
+        _musique,
+        "musique",
+        frozenset({"id", "answer_aliases", "answerable"}),
+    ),
+    Form(
+        "2wikimultihopqa",
+        frozenset({"question", "answer", "supporting_facts", "evidences"}),
+        _multihop,
+        "twowiki",
+        _MULTIHOP | {"entity_ids", "evidences_id", "answer_id"},
+    ),
+    Form(
+        "hotpotqa", frozenset({"question", "answer", "supporting_facts", "context"}), _multihop, "hotpotqa", _MULTIHOP
+    ),
+    Form(
+        "strategyqa",
+        frozenset({"question", "answer", "facts"}),
+        _strategyqa,
+        "yesno",
+        frozenset({"id", "qid", "term", "description", "decomposition", "evidence"}),
+    ),
+    Form(
+        "drop",
+        frozenset({"question", "answer", "passage", "query_id"}),
+        _drop,
+        "drop",
+        frozenset({"id", "section_id", "validated_answers"}),
+    ),
+    Form("boolq", frozenset({"question", "passage", "label"}), _boolq, "yesno", _BOOLQ),
+    Form("boolq", frozenset({"question", "passage", "answer"}), _boolq, "yesno", _BOOLQ),
+    Form(
+        "squad",
+        frozenset({"question", "context", "answers"}),
+        _squad,
+        "squad_v2",
+        frozenset({"id", "title", "is_impossible", "plausible_answers"}),
+        _has_answer_columns,
+    ),
+    Form("gsm8k", frozenset({"question", "answer"}), _gsm8k, "gsm8k", frozenset({"id"}), _ends_in_number),
+    Form(BY_HAND, frozenset({"question", "answer"}), _by_hand, "squad_v2", OWN_FIELDS),
 )
-"""The first whose fields a row has is its form."""
+"""The first whose fields a row has, and that it fits, is its form."""
 
 
 def form_of(row: Row) -> Form:
@@ -143,18 +260,23 @@ def form_of(row: Row) -> Form:
     Raises:
         TaskError: It is none of the known ones.
     """
-    found = next((form for form in FORMS if form.fields <= row.keys()), None)
+    found = next((form for form in FORMS if form.fields <= row.keys() and form.fits(row)), None)
     if found is None:
         known = "; ".join(f"{form.name} ({', '.join(sorted(form.fields))})" for form in FORMS)
-        raise TaskError(f"A row with the fields {sorted(map(str, row))} is of no known set. Known are: {known}.")
+        given = f"{sorted(map(str, row))}"
+        raise TaskError(
+            f"A row with the fields {given:.300} is of no known set. Known are: {known}. A row by hand may also have "
+            f"{', '.join(sorted(OWN_FIELDS - {'question', 'answer', 'answers'}))}; 'answers' is a list of texts, "
+            "'answer' one text."
+        )
     return found
 
 
 def record(row: Row, corpus: Corpus | None = None) -> QARecord:
-    """The record of one row of any known form.
+    """The record of one row of any known form, with all of its values checked.
 
     Args:
-        row: Of a set's file, or of the hub.
+        row: Of a set's file, of the hub, or by hand.
         corpus: Texts by title, for rows that name their paragraphs only.
 
     Raises:
@@ -162,11 +284,12 @@ def record(row: Row, corpus: Corpus | None = None) -> QARecord:
     """
     form = form_of(row)
     try:
-        return form.read(row, corpus or {})
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
-        name = next((row[key] for key in ("id", "_id", "qid", "query_id", "idx") if key in row), "?")
+        found = form.read(row, corpus or {})
+        return found if form.read is _by_hand else from_row(found.row())
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as bad:
+        name = next((row[key] for key in ("_id", "qid", "query_id", "idx", "id") if row.get(key) is not None), "?")
         reason = f"it lacks {bad}" if isinstance(bad, KeyError) else str(bad)
-        raise TaskError(f"Row {name!r} cannot be read as {form.name}: {reason}.") from bad
+        raise TaskError(f"Row {name!r:.80} cannot be read as {form.name}: {reason:.300}.") from bad
 
 
 def read_file(path: str | Path, corpus: str | Path | None = None) -> Iterator[QARecord]:
@@ -182,16 +305,22 @@ def read_file(path: str | Path, corpus: str | Path | None = None) -> Iterator[QA
     texts = (
         {} if corpus is None else {each["title"]: each["text"] for each in json.loads(Path(corpus).read_text("utf-8"))}
     )
-    for place, row in enumerate(_rows(Path(path))):
+    for place, row in enumerate(file_rows(Path(path))):
         yield record({"id": str(place), **row} if not {"_id", "qid", "query_id", "idx"} & row.keys() else row, texts)
 
 
-def _rows(path: Path) -> Iterable[Row]:
+def joined_rows(path: Path, corpus: str) -> Iterator[Row]:
+    """The rows, as records write them, of a file that names its paragraphs only; ``corpus`` lies beside it."""
+    return (found.row() for found in read_file(path, path.with_name(corpus)))
+
+
+def file_rows(path: Path) -> Iterable[Row]:
+    """The rows of a set's file, JSON or JSON lines; the trees of SQuAD and DROP become a row a question."""
     text = path.read_text("utf-8")
     try:
         data = json.loads(text)
     except json.JSONDecodeError:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
     if isinstance(data, list):
         return data
     if isinstance(data, dict) and isinstance(data.get("data"), list):

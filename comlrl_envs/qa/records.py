@@ -6,12 +6,18 @@ As a row it is made of JSON values only; ``from_row`` checks one.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Support: TypeAlias = tuple[int, "int | None"]
 """A paragraph's place, and a sentence's place in it; None for the whole paragraph."""
+
+OWN_FIELDS = frozenset(
+    {"id", "question", "answers", "answer", "paragraphs", "support", "kind", "answerable", "steps", "scorer"}
+)
+"""Fields of rows by hand: those that ``from_row`` reads, and the name of the scorer."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class QARecord:
             raise ValueError("the question is empty")
         if self.answerable and not self.answers:
             raise ValueError("there is no gold answer; give one, or 'answerable': false")
+        if not all(answer.strip() for answer in self.answers):
+            raise ValueError("a gold answer is empty; leave it out")
         for paragraph, sentence in self.support:
             if not 0 <= paragraph < len(self.paragraphs):
                 raise ValueError(f"support names paragraph {paragraph}; there are {len(self.paragraphs)}, from 0")
@@ -104,14 +112,14 @@ def from_row(row: Mapping[str, Any]) -> QARecord:
     """
     answers = row["answers"] if "answers" in row else [row["answer"]]
     return QARecord(
-        id=str(row.get("id", "")),
-        question=_text("question", row["question"]),
-        answers=tuple(_text("an answer", each) for each in _list("answers", answers)),
-        paragraphs=tuple(_paragraph(each) for each in _list("paragraphs", row.get("paragraphs", ()))),
-        support=tuple(_fact(each) for each in _list("support", row.get("support", ()))),
-        kind=_text("kind", row.get("kind", "")),
-        answerable=_boolean("answerable", row.get("answerable", True)),
-        steps=tuple(_text("a step", each) for each in _list("steps", row.get("steps", ()))),
+        id=as_name(row.get("id")),
+        question=as_text("question", row["question"]),
+        answers=tuple(as_text("an answer", each) for each in as_list("answers", answers)),
+        paragraphs=tuple(_paragraph(each) for each in as_list("paragraphs", row.get("paragraphs", ()))),
+        support=tuple(_fact(each) for each in as_list("support", row.get("support", ()))),
+        kind=as_text("kind", row.get("kind", "")),
+        answerable=as_boolean("answerable", row.get("answerable", True)),
+        steps=tuple(as_text("a step", each) for each in as_list("steps", row.get("steps", ()))),
     )
 
 
@@ -123,34 +131,50 @@ def _paragraph(given: Any) -> Paragraph:
             f"a paragraph is a {type(given).__name__}; expected a text, or a mapping with 'title' and 'text'"
         )
     pieces = given["sentences"] if "sentences" in given else [given["text"]]
-    return Paragraph(
-        _text("title", given.get("title", "")), tuple(_text("a sentence", each) for each in _list("sentences", pieces))
-    )
+    title = as_text("title", given.get("title", ""))
+    return Paragraph(title, tuple(as_text("a sentence", each) for each in as_list("sentences", pieces)))
 
 
 def _fact(given: Any) -> Support:
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given, None
-    pair = _list("support", given)
-    integers = [each for each in pair if isinstance(each, int) and not isinstance(each, bool)]
-    if len(pair) != 2 or pair[0] not in integers or not (pair[1] is None or pair[1] in integers):
-        raise TypeError(f"support holds {given!r}; expected a paragraph's place, or it and a sentence's place")
-    return pair[0], pair[1]
+    if not isinstance(given, list | tuple):
+        return as_place("a paragraph's place in support", given), None
+    if len(given) != 2:
+        raise TypeError(f"support holds a list of {len(given)}; expected a paragraph's place, or it and a sentence's")
+    paragraph, sentence = given
+    place = as_place("a paragraph's place in support", paragraph)
+    return place, None if sentence is None else as_place("a sentence's place in support", sentence)
 
 
-def _text(name: str, value: Any) -> str:
+def as_name(value: Any) -> str:
+    """An id as text, "" for none; raises ``TypeError`` unless it is a text or an integer."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return str(as_place("the id", value))
+
+
+def as_place(name: str, value: Any) -> int:
+    """An integer; raises ``TypeError`` that names the value."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is a {type(value).__name__}; expected an integer")
+    return operator.index(value)
+
+
+def as_text(name: str, value: Any) -> str:
+    """A text; raises ``TypeError`` that names the value."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is a {type(value).__name__}; expected a str")
     return value
 
 
-def _boolean(name: str, value: Any) -> bool:
+def as_boolean(name: str, value: Any) -> bool:
+    """A truth value; raises ``TypeError`` that names the value."""
     if not isinstance(value, bool):
         raise TypeError(f"{name!r} is a {type(value).__name__}; expected true or false")
     return value
 
 
-def _list(name: str, value: Any) -> Sequence[Any]:
+def as_list(name: str, value: Any) -> Sequence[Any]:
+    """A list; raises ``TypeError`` that names the value: a text is no list of its letters."""
     if not isinstance(value, list | tuple):
         raise TypeError(f"{name!r} is a {type(value).__name__}; expected a list")
     return value

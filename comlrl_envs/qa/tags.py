@@ -43,7 +43,7 @@ class Said:
 
     Attributes:
         message: For teammates, cut, on lines of its own; "" if there is none.
-        answer: Cut; "" if there is none, or several.
+        answer: Cut; "" if its tag is empty, None if there is none, or several.
         evidence: Cited facts: a document's number, and a sentence's or None.
         parts: The text of each tag that was used, uncut.
         errors: What is wrong with its form, in words for the agent.
@@ -51,7 +51,7 @@ class Said:
     """
 
     message: str = ""
-    answer: str = ""
+    answer: str | None = None
     evidence: tuple[tuple[int, int | None], ...] = ()
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
@@ -60,11 +60,9 @@ class Said:
 
 def read(reply: str, limits: Limits) -> Said:
     """What a reply says; any text is a reply."""
-    thoughts = list(_THOUGHT.finditer(reply))
-    text = reply[thoughts[-1].end() :] if thoughts else reply
-    parts, errors = _parts(text)
+    parts, errors = _parts(_after_thoughts(reply))
     answer = _answer(parts.get(ANSWER, ()), errors)
-    words = answer.split()
+    words = [] if answer is None else answer.split()
     if len(words) > limits.answer_words:
         errors.append(f"your answer had {len(words)} words; the first {limits.answer_words} counted")
         answer = " ".join(words[: limits.answer_words])
@@ -92,9 +90,15 @@ def shown(text: str) -> str:
 def without(reply: str, *names: str) -> str:
     """A reply whose parts of these names are empty."""
     kept: list[str] = []
-    for name, texts in _parts(reply)[0].items():
+    for name, texts in _parts(_after_thoughts(reply))[0].items():
         kept += [f"<{name}>{'' if name in names else text}</{name}>" for text in texts]
     return "".join(kept)
+
+
+def _after_thoughts(reply: str) -> str:
+    """What stands behind the last ``</think>``."""
+    thoughts = list(_THOUGHT.finditer(reply))
+    return reply[thoughts[-1].end() :] if thoughts else reply
 
 
 def _parts(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
@@ -113,12 +117,11 @@ def _parts(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
     return {name: tuple(texts) for name, texts in found.items()}, errors
 
 
-def _answer(given: tuple[str, ...], errors: list[str]) -> str:
+def _answer(given: tuple[str, ...], errors: list[str]) -> str | None:
     answers = {form: text for text in given if (form := squad(text)) != PLACEHOLDER}
     if len(answers) > 1:
         errors.append(f"you gave {len(answers)} different answers; none of them counted")
-        return ""
-    return shown(next(iter(answers.values()), ""))
+    return shown(*answers.values()) if len(answers) == 1 else None
 
 
 def _evidence(given: tuple[str, ...], errors: list[str]) -> tuple[tuple[int, int | None], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from comlrl_envs.assemble import DEMO, Loader
 from comlrl_envs.errors import OptionError, closest
@@ -20,7 +20,12 @@ SOURCES = ("auto", "demo", "local", "package", "cache", "hub")
 logger = logging.getLogger("comlrl_envs")
 
 
-def loader(name: str, demo: Callable[[str], Iterable[Row]], real: RealSet | None = None) -> Loader:
+def loader(
+    name: str,
+    demo: Callable[[str], Iterable[Row]],
+    real: RealSet | None = None,
+    prepare: Callable[[Sequence[Row]], Sequence[Row]] | None = None,
+) -> Loader:
     """The loader of the environment ``name``, for ``build_env``.
 
     Its sources are ``"demo"``, ``"local"`` (a data folder), ``"package"``, ``"cache"``, ``"hub"``, and ``"auto"``: the
@@ -30,6 +35,7 @@ def loader(name: str, demo: Callable[[str], Iterable[Row]], real: RealSet | None
         name: Id without version.
         demo: Rows of the shipped demo set, given the split (``"train"`` or ``"eval"``).
         real: The real set; default: that of the table, if any.
+        prepare: Makes rows to play of those of the real set, where these are more than each row by itself.
 
     Returns:
         A loader. It raises ``OptionError`` if the source is unknown or has no rows, and ``TaskError`` if a file or the
@@ -48,6 +54,8 @@ def loader(name: str, demo: Callable[[str], Iterable[Row]], real: RealSet | None
             found = Found(list(demo(split)), DEMO)
         else:
             found = _playable(name, public, _find(name, public, split, source, data_dir))
+            if prepare is not None:
+                found = Found(prepare(found.rows), found.origin)
         logger.info("%s, %s: %d rows, %s", name, split, len(found.rows), found.origin)
         return TaskSet(found.rows, origin=found.origin)
 

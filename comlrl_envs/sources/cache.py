@@ -29,7 +29,8 @@ def folder(name: str) -> Path:
     """
     top = os.environ.get(CACHE_DIR) or "~/.cache/comlrl_envs"
     try:
-        return Path(top).expanduser().joinpath(*name.split("/"))
+        # Not every file system takes the colon of ``ID:SET``.
+        return Path(top).expanduser().joinpath(*name.replace(":", "--").split("/"))
     except RuntimeError as homeless:
         raise OptionError(
             f"The cache folder {top!r} cannot be found ({homeless}); let {CACHE_DIR} name one by its full path."

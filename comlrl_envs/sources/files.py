@@ -38,7 +38,7 @@ def in_folder(real: RealSet, split: str, data_dir: str | None) -> Look:
     for file in files:
         path = folder / file.path
         if path.is_file():
-            rows = _published(_read(path), real, split, file)
+            rows = _published(_read(path, file), real, split, file)
             if not rows:
                 raise TaskError(f"{path} holds no rows of {real.published[split]}; fill it, or take it away.")
             return Found(rows, f"local {path}{' (stand-in)' if file.stand_in else ''}")
@@ -56,18 +56,20 @@ def in_package(real: RealSet, split: str) -> Look:
     path = Path(next(iter(found.submodule_search_locations))) / file.path
     if not path.is_file():
         return f"the package {real.package!r} has no {file.path}"
-    return Found(_published(_read(path), real, split, file), f"package {real.package} ({file.path})")
+    return Found(_published(_read(path, file), real, split, file), f"package {real.package} ({file.path})")
 
 
-def _read(path: Path) -> Iterator[Row]:
+def _read(path: Path, file: DataFile) -> Iterator[Row]:
     try:
-        if path.suffix == ".json":
+        if file.read is not None:
+            yield from file.read(path)
+        elif path.suffix == ".json":
             yield from _listed(path)
         else:
             yield from _gunzipped(path) if path.suffix == ".gz" else read_jsonl(path)
     except TaskError:
         raise
-    except (EOFError, OSError, ValueError, RecursionError, zlib.error) as bad:
+    except (EOFError, OSError, ValueError, RecursionError, zlib.error, LookupError, TypeError) as bad:
         raise TaskError(f"{path} cannot be read ({type(bad).__name__}: {bad}); put a good copy in its place.") from bad
 
 
@@ -85,7 +87,22 @@ def _listed(path: Path) -> list[Row]:
 
 def _published(rows: Iterable[Row], real: RealSet, split: str, file: DataFile) -> list[Row]:
     part = real.part(split)[1]
-    return [_renamed(row, file) for row in itertools.islice(rows, part.start, part.stop)]
+    return [_renamed(row, file) for row in itertools.islice(_taken(rows, file), part.start, part.stop)]
+
+
+def _taken(rows: Iterable[Row], file: DataFile) -> Iterable[Row]:
+    """The part of a file that a split has, whole groups of rows."""
+    if file.percent == (0, 100):
+        return rows
+    listed = list(rows)
+    groups = [
+        str(row[file.group]) if file.group is not None and isinstance(row, dict) and file.group in row else place
+        for place, row in enumerate(listed)
+    ]
+    distinct = list(dict.fromkeys(groups))
+    first, last = (len(distinct) * bound // 100 for bound in file.percent)
+    kept = set(distinct[first:last])
+    return [row for row, group in zip(listed, groups, strict=True) if group in kept]
 
 
 def _renamed(row: Row, file: DataFile) -> Row:

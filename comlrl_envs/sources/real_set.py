@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from comlrl_envs.errors import OptionError
+from comlrl_envs.tasks import Row
 
 SPLITS = ("train", "eval")
 _PUBLISHED = re.compile(r"(?P<split>\w+)\[(?P<start>\d*):(?P<stop>\d*)\]")
@@ -20,11 +22,17 @@ class DataFile:
         path: Below the data folder, or within the package.
         stand_in: Whether it holds other rows than the published ones, good for trying things.
         fields: Where the file calls a field otherwise, ``{name in the set: name in the file}``.
+        read: Reads a file of another kind, such as a tree of articles, given its path; default: by its ending.
+        percent: Where one file serves both splits, the part of it that is taken before the published slice is.
+        group: Field whose equal values stay together when a part is taken; default: rows by themselves.
     """
 
     path: str
     stand_in: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
+    read: Callable[[Path], Iterable[Row]] | None = None
+    percent: tuple[int, int] = (0, 100)
+    group: str | None = None
 
 
 @dataclass(frozen=True)

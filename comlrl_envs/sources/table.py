@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from comlrl_envs.sources.coding_sets import CODING_SETS
+from comlrl_envs.sources.qa_sets import QA_SETS
 from comlrl_envs.sources.real_set import SPLITS, UNPINNED, DataFile, RealSet
 
 __all__ = ["REAL_SETS", "SPLITS", "DataFile", "RealSet"]
@@ -38,5 +39,6 @@ REAL_SETS: Mapping[str, RealSet] = {
         remark=UNPINNED,
     ),
     **CODING_SETS,
+    **QA_SETS,
 }
-"""By id without version."""
+"""By id without version; a further set of an id as ``ID:NAME``."""

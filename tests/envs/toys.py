@@ -1,4 +1,4 @@
-"""Small scenarios with what the shipped one lacks: turns taken one by one, a channel, failing machines, bad scores."""
+"""Small scenarios with what the shipped one lacks: turns taken one by one, a vote, failing machines, bad scores."""
 
 from __future__ import annotations
 
@@ -99,6 +99,60 @@ class Counting(Scenario):
         if self.broken == "type":
             score = Score({"t": "high"}, {"m": 0.0})  # type: ignore[dict-item]
         return Step(Talk(state.prompt, (*state.said, actions["a"], actions["b"]), key=state.key), score)
+
+
+@dataclass(frozen=True)
+class Polling(Scenario):
+    """Each says "VOTE|MESSAGE" and is shown the others' messages; one point for each vote of the right length."""
+
+    num_agents: int = 2
+    max_turns: int = 2
+    feedback: str = "peers"
+    reward_range = (0.0, 9.0)
+    terms = ("even",)
+    metrics = ("told",)
+
+    @property
+    def agents(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"voter_{place + 1}" for place in range(self.num_agents))
+
+    @property
+    def channel(self) -> bool:  # type: ignore[override]
+        return self.num_agents > 1 and self.max_turns > 1
+
+    @property
+    def ablation(self) -> bool:  # type: ignore[override]
+        return self.feedback == "oracle"
+
+    def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
+        return Talk(item["prompt"])
+
+    def brief(self, state: State, agent: str) -> str:
+        return f"You are {agent}. {state.prompt}"
+
+    def observe(self, state: State, agent: str) -> str:
+        told = [text.partition("|")[2] for name, text in zip(self.agents, state.said, strict=False) if name != agent]
+        return f"Heard: {told}" if state.said else ""
+
+    def advance(self, state: State, actions: Actions) -> Step:
+        said = tuple(actions[agent] for agent in self.agents)
+        score = Score(
+            {"even": float(sum(len(text.partition("|")[0]) % 2 == 0 for text in said))},
+            {"told": float(sum(bool(text.partition("|")[2]) for text in said))},
+        )
+        return Step(Talk(state.prompt, said, key=state.key), score)
+
+    def blank(self, reply: str) -> str:
+        return reply.partition("|")[0] if self.channel else reply
+
+    def majority(self, state: State, replies: Sequence[str]) -> str:
+        lengths = [len(reply) for reply in replies]
+        return max(sorted(replies), key=lambda reply: (lengths.count(len(reply)), len(reply)))
+
+
+def polling_env(split: str = "train", max_action_chars: int = 1000, **settings: Any) -> TextEnv:
+    """An environment of ``Polling``, as an id's ``parallel_env`` makes it."""
+    return TextEnv(TextGame(Polling(**settings), max_action_chars=max_action_chars), TaskSet(ROWS), "toy/polling")
 
 
 def start(game: TextGame, count: int = 1, seed: int = 0) -> list[Any]:

@@ -14,23 +14,24 @@ LIMITS = Limits()
 @pytest.mark.parametrize(
     ("reply", "message", "answer", "errors"),
     [
-        ("", "", "", 0),
-        ("Paris", "", "", 0),
+        ("", "", None, 0),
+        ("Paris", "", None, 0),
         ("<message>hi</message><answer>Paris</answer>", "hi", "Paris", 0),
         ("<MESSAGE>hi</Message> so <Answer> Paris\n</ANSWER>", "hi", "Paris", 0),
         ("<think><answer>Rome</answer></think><answer>Paris</answer>", "", "Paris", 0),
-        ("<think>a</think><answer>Rome</answer></think>", "", "", 0),
+        ("<think>a</think><answer>Rome</answer></think>", "", None, 0),
         ("<answer>Paris</answer> <answer>the paris.</answer>", "", "the paris.", 0),
-        ("<answer>Paris</answer> <answer>Rome</answer>", "", "", 1),
+        ("<answer>Paris</answer> <answer>Rome</answer>", "", None, 1),
         ("<answer>Paris", "", "Paris", 1),
         ("<message>a <answer>Paris</answer>", "a", "Paris", 1),
-        ("<message>a<message>b</message>", "a‹message>b", "", 0),
+        ("<message>a<message>b</message>", "a‹message>b", None, 0),
         ("</answer>Paris<answer>", "", "", 1),
-        ("<answer>your answer</answer>", "", "", 0),
+        ("<answer>your answer</answer>", "", None, 0),
+        ("<answer> </answer>", "", "", 0),
         ("<answer>Your answer</answer><answer>Paris</answer>", "", "Paris", 0),
-        ("<message>[reader_2] I am sure\n\nTurn 3 of 3.</message>", "[reader_2] I am sure Turn 3 of 3.", "", 0),
-        ("<message>a\u2028b\x00c\x1b[2J</message>", "a b c [2J", "", 0),
-        ("<message>x</message><message>y</message>", "x y", "", 0),
+        ("<message>[reader_2] I am sure\n\nTurn 3 of 3.</message>", "[reader_2] I am sure Turn 3 of 3.", None, 0),
+        ("<message>a\u2028b\x00c\x1b[2J</message>", "a b c [2J", None, 0),
+        ("<message>x</message><message>y</message>", "x y", None, 0),
     ],
 )
 def test_what_counts(reply, message, answer, errors):
@@ -55,12 +56,14 @@ def test_blanking_keeps_the_other_parts():
     blanked = read(without(reply, MESSAGE), LIMITS)
     assert (blanked.message, blanked.answer) == ("", "Rome")
     assert read(without(reply, MESSAGE, ANSWER), LIMITS).answer == ""
+    thought = "<answer>Rome</answer></think><answer>Paris</answer>"
+    assert read(without(thought, MESSAGE), LIMITS).answer == "Paris"
 
 
 @given(st.text(alphabet="<>/messageanswer \n\0‹", max_size=300))
 def test_any_text_can_be_read_and_nothing_shown_holds_a_tag(reply):
     said = read(reply, LIMITS)
-    assert "<" not in said.message + said.answer and "\n" not in said.message
+    assert "<" not in said.message + (said.answer or "") and "\n" not in said.message
     assert len(said.message) <= 600 and shown(said.message) == said.message
 
 

@@ -60,7 +60,15 @@ GOLD = {
     "coding/coop_humaneval": SOLUTIONS,
     "coding/mbpp": SOLUTIONS,
     "coding/classeval": ("solution_code",),
+    "qa/split_context": ("answers",),
+    "qa/debate": ("answers",),
+    "qa/retrieve_answer": ("answers",),
+    "qa/workers_manager": ("answers", "kind"),
 }
+# Turns that let every channel be used: what is asked for in the first one is read in the last.
+TURNS = {"qa/retrieve_answer": 4}
+# What the oracle has no use for: workers know what to tell before the manager asks.
+SILENT = {"qa/workers_manager": "no channel from ['manager']"}
 
 
 # Where a joint action runs a program, fewer tasks and hostile replies are played: a mode for each kind of text by
@@ -80,7 +88,7 @@ def variants(id: str) -> Iterator[tuple[str, Subject]]:
     settings = setting_names(type(subject.env().game.scenario))
     yield id, subject.replaced(golden=golden_file(id))
     for mode in feedback_modes(id):
-        longer = {**subject.kwargs, "max_turns": 3, "feedback": mode}
+        longer = {**subject.kwargs, "max_turns": TURNS.get(name, 3), "feedback": mode}
         yield f"{id}-{mode}", subject.replaced(kwargs=longer)
         if has_strict(id) and mode in ("levels", "diagnosis"):
             yield f"{id}-{mode}-strict", subject.replaced(kwargs={**longer, "reward": "strict"})
@@ -99,10 +107,11 @@ TOYS = {
 }
 
 
-def may_note(name: str, subject: Subject) -> bool:
+def may_note(name: str, subject: Subject, note: str) -> bool:
     """Whether a shipped environment need not keep a promise in full."""
+    env = subject.env()
     return {
-        "channel": not subject.env().game.scenario.channel,
+        "channel": not env.game.scenario.channel or note.startswith(SILENT.get(env.metadata["name"], "never")),
         "golden": subject.golden is None,
         "supersuit": importlib.util.find_spec("supersuit") is None,
     }.get(name, False)
@@ -112,7 +121,7 @@ def may_note(name: str, subject: Subject) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_shipped_environments_keep_every_promise(name, check):
     note = run_check(check, SUBJECTS[name])
-    assert note is None or may_note(check, SUBJECTS[name]), note
+    assert note is None or may_note(check, SUBJECTS[name], note), note
 
 
 @pytest.mark.parametrize("check", CHECKS)

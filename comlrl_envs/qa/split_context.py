@@ -31,16 +31,19 @@
 Example:
     >>> import comlrl_envs
     >>> env = comlrl_envs.make("qa/split_context", source="demo", max_turns=2)
-    >>> _ = env.reset(seed=0, options={"task": "nina-key-0"})
-    >>> key = "<message>Tom keeps a brown key in the barn.</message>"
-    >>> lost = "<message>Nina lost the key.</message>"
-    >>> observations, *_ = env.step({"reader_1": lost, "reader_2": key})
+    >>> task = {"task": "mira-omar-0"}
+    >>> observations, _ = env.reset(seed=0, options=task)
+    >>> observations["reader_1"].splitlines()[-1]
+    'Omar keeps a yellow cup in the shed.'
+    >>> one = "<message>Omar's cup is yellow.</message>"
+    >>> two = "<message>Mira's hat is black.</message>"
+    >>> observations, *_ = env.step({"reader_1": one, "reader_2": two})
     >>> print(observations["reader_1"].split(chr(10) * 2)[-1])
     Turn 2 of 2.
-    reader_2: Tom keeps a brown key in the barn.
-    This is the last turn. Where is the thing that Nina lost? Put the answer in tags.
-    >>> barn = "<answer>in the barn</answer>"
-    >>> _, rewards, *_ = env.step({"reader_1": barn, "reader_2": barn})
+    reader_2: Mira's hat is black.
+    This is the last turn. Who keeps the darker thing? Put the answer in tags.
+    >>> mira = "<answer>Mira</answer>"
+    >>> _, rewards, *_ = env.step({"reader_1": mira, "reader_2": mira})
     >>> rewards["reader_1"]
     0.8
 """
@@ -62,7 +65,7 @@ from comlrl_envs.qa import tags, team_question
 from comlrl_envs.qa.answers import AnswerScore
 from comlrl_envs.qa.deal import DEALS, Hands, labels
 from comlrl_envs.qa.deal import deal as deal_hands
-from comlrl_envs.qa.demo.lost_things import lost_things
+from comlrl_envs.qa.demo.darker_things import darker_things
 from comlrl_envs.qa.documents import Document, Facts, cited, document, quoted
 from comlrl_envs.qa.records import QARecord, from_row
 from comlrl_envs.qa.rows import parse
@@ -333,5 +336,5 @@ def _as_facts(facts: Iterable[tuple[int, int | None]], sentences: bool) -> list[
 
 def parallel_env(**kwargs: Any) -> TextEnv:
     """The environment; keyword arguments are the scenario's settings and those that every id accepts."""
-    load = qa_loader("qa/split_context", kwargs.get("dataset", SplitContext.dataset), lost_things)
+    load = qa_loader("qa/split_context", kwargs.get("dataset", SplitContext.dataset), darker_things)
     return build_env(SplitContext, load, kwargs, name="qa/split_context", parse=parse)

@@ -38,9 +38,9 @@ Example:
     >>> env = comlrl_envs.make("qa/workers_manager", source="demo")
     >>> observations, _ = env.reset(seed=0)
     >>> observations["worker_1"].splitlines()[-1]
-    'Paul keeps a green book in the barn.'
+    'Nina keeps a black cup in the office.'
     >>> observations["manager"].splitlines()[-1]
-    'Question: Who keeps the book?'
+    'Question: Who keeps the cup?'
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Questions about kept things: one fact of several answers each, so that whoever holds another should keep quiet.
 
 ``Who keeps the hat?`` is answered by "Tom keeps a red hat in the hall."; "Anna keeps a green map in the attic." says
-nothing about it. The words are those of ``lost_things``, whose splits share no name and no thing.
+nothing about it. The splits share no name and no thing, so no text either.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from comlrl_envs.qa.demo.lost_things import COLOUR, COLOURS, COUNTS, KEEPER, KINDS, NAMES, PLACE, PLACES, THINGS, Kept
+from comlrl_envs.qa.demo.facts import COLOUR, COLOURS, COUNTS, KEEPER, KINDS, NAMES, PLACE, PLACES, THINGS, Kept, some
 from comlrl_envs.qa.scorers import SCORERS
 from comlrl_envs.seeding import rng
 
@@ -32,7 +30,7 @@ def kept_things(split: str) -> tuple[dict[str, Any], ...]:
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     draws = rng("qa demo", "kept things", split)
     while len(rows) < COUNTS[split]:
-        words = [_some(each, draws) for each in (NAMES[split], COLOURS, THINGS[split], PLACES)]
+        words = [some(each, FACTS, draws) for each in (NAMES[split], COLOURS, THINGS[split], PLACES)]
         kept = [Kept(*each) for each in zip(*words, strict=True)]
         place = int(draws.integers(FACTS))
         row = question(KINDS[len(rows) % len(KINDS)], kept, place)
@@ -69,7 +67,3 @@ def _best_guess(golds: Sequence[str]) -> float:
     words = [word for word, _ in Counter(golds).most_common()]
     guesses = [" ".join(words[:count]) for count in range(1, len(words) + 1)]
     return max(sum(SCORERS["squad_v1"](guess, [gold]).f1 for gold in golds) for guess in guesses)
-
-
-def _some(words: Sequence[str], draws: np.random.Generator) -> list[str]:
-    return [words[int(place)] for place in draws.permutation(len(words))[:FACTS]]

@@ -9,7 +9,7 @@ from comlrl_envs.errors import OptionError, TaskError
 from comlrl_envs.evaluation import evaluate
 from comlrl_envs.game import TextGame
 from comlrl_envs.qa.debate import Debate, parallel_env
-from comlrl_envs.qa.demo.lost_things import lost_things
+from comlrl_envs.qa.demo.darker_things import darker_things
 from comlrl_envs.qa.demo.sums import sums
 from comlrl_envs.scenario import State
 from comlrl_envs.tasks import Task
@@ -125,7 +125,7 @@ def test_where_the_end_is_paid_the_oracle_needs_to_be_told(view):
 
 @pytest.mark.parametrize("view", ["messages", "answers_only"])
 def test_dealt_facts_have_to_be_told(view):
-    tasks = tasks_of(lost_things("train"))
+    tasks = tasks_of(darker_things("train"))
     rules = game(asymmetric="facts", view=view)
     for seed in range(3):
         for episode in rules.start_many(tasks, [seed] * len(tasks)):
@@ -278,7 +278,7 @@ VARIANTS = {
     "messages": {"source": "demo"},
     "answers_only": {"source": "demo", "view": "answers_only", "feedback": "peers"},
     "alone": {"source": "demo", "num_agents": 1, "feedback": "oracle"},
-    "facts": {"tasks": list(lost_things("train")), "asymmetric": "facts"},
+    "facts": {"tasks": list(darker_things("train")), "asymmetric": "facts"},
 }
 
 

@@ -142,25 +142,16 @@ class Debate(TeamQuestion):
             "the end is the team's answer."
         )
         message = "" if alone or self.view == ANSWERS_ONLY else "<message>your reasons, for teammates</message>\n"
-        pages = self._pages(state, agent)
+        pages = self.pages(state, agent)
         documents = f"\n\n{'Documents' if alone or self.asymmetric == NONE else 'Your documents'}:\n{pages}"
         return (
             f"{role} Write, between tags:\n{message}<answer>your answer</answer>{KINDS.get(state.scorer, '')}\n\n"
             f"Question: {state.question}{documents if pages else ''}"
         )
 
-    def prompt_fields(self, state: State, agent: str) -> Mapping[str, Any]:
-        """``documents``, as they are shown, and ``texts``, their sentences alone."""
-        assert isinstance(state, Discussion)
-        texts = " ".join(each.text for each in self.held(state, agent))
-        return {"documents": self._pages(state, agent), "texts": texts}
-
     def held(self, state: Discussion, agent: str) -> tuple[Document, ...]:
         """The documents of an agent."""
         return state.hands[self.agents.index(agent)]
-
-    def _pages(self, state: Discussion, agent: str) -> str:
-        return "\n".join(each.page() for each in self.held(state, agent))
 
     def lines(self, state: Discussion, agent: str) -> Sequence[str]:
         """The own answer, then the teammates' answers and messages."""

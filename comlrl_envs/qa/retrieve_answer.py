@@ -175,19 +175,14 @@ class RetrieveAnswer(TeamQuestion):
         role = roles.BRIEF[agent] if self.num_agents > 1 else roles.ALONE
         task = f"a question from {len(self._searched)} documents in {self.max_turns} turns."
         rules = role.format(task=task, **{name: vars(self)[name] for name in COUNTS})
-        found = f"\n\nFound with the question:\n{first}" if (first := self._first(state, agent)) else ""
+        found = f"\n\nFound with the question:\n{first}" if (first := self.pages(state, agent)) else ""
         return f"{rules}\n\nQuestion: {state.question}{found}"
 
-    def _first(self, state: Searching, agent: str) -> str:
+    def pages(self, state: Searching, agent: str) -> str:
         """What an agent is shown of the documents that the question found."""
         shows = roles.titles if agent == REWRITER else roles.pages
         # The answerer of a team reads nothing before something is selected.
         return shows(state, state.queries[0].hits or (), self._searched) if agent in self.agents[:2] else ""
-
-    def prompt_fields(self, state: State, agent: str) -> Mapping[str, Any]:
-        """``documents``: what the question itself found, as the agent is shown it."""
-        assert isinstance(state, Searching)
-        return {"documents": self._first(state, agent)}
 
     def observe(self, state: State, agent: str) -> str:
         """What is new for an agent whose turn it is; the others wait."""

@@ -207,21 +207,12 @@ class SplitContext(TeamQuestion):
         return (
             f"{role} Write, between tags:\n{message}<answer>your answer</answer> in a few words, as soon as you know "
             f"it{nothing}\n<evidence>D1:0; D2</evidence> for sentences or documents of yours that it rests on\n\n"
-            f"Question: {state.question}\n\n{'Documents' if alone else 'Your documents'}:\n{self._pages(state, agent)}"
+            f"Question: {state.question}\n\n{'Documents' if alone else 'Your documents'}:\n{self.pages(state, agent)}"
         )
-
-    def prompt_fields(self, state: State, agent: str) -> Mapping[str, Any]:
-        """``documents``, as they are shown, and ``texts``, their sentences alone."""
-        assert isinstance(state, Reading)
-        texts = " ".join(each.text for each in self.held(state, agent))
-        return {"documents": self._pages(state, agent), "texts": texts}
 
     def held(self, state: Reading, agent: str) -> tuple[Document, ...]:
         """The documents of an agent."""
         return state.hands[self.agents.index(agent)]
-
-    def _pages(self, state: Reading, agent: str) -> str:
-        return "\n".join(each.page() for each in self.held(state, agent))
 
     def lines(self, state: Reading, agent: str) -> Sequence[str]:
         """The teammates' messages."""

@@ -212,6 +212,15 @@ class TeamQuestion(Scenario):
         """The documents that an agent is shown now. Default: none."""
         return ()
 
+    def pages(self, state: Any, agent: str) -> str:
+        """These documents as they are shown. Default: one after the other, with numbers."""
+        return "\n".join(each.page() for each in self.held(state, agent))
+
+    def prompt_fields(self, state: State, agent: str) -> Mapping[str, Any]:
+        """For templates of ``prompts=``: ``documents``, as they are shown, and ``texts``, their sentences alone."""
+        texts = " ".join(each.text for each in self.held(state, agent))
+        return {"documents": self.pages(state, agent), "texts": texts}
+
     @property
     def one_side(self) -> tuple[str, ...]:
         """The agents on one side of the team, for the policy ``qa:oracle_one_sided``. Default: the first."""

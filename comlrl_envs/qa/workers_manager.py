@@ -195,8 +195,8 @@ class WorkersManager(TeamQuestion):
 
     def _part(self, state: Work, agent: str) -> str:
         if self.num_agents == 1:
-            return f"\n\nText:\n{chunks.page(state.chunks[0])}"
-        own = chunks.page(self.held(state, agent)) or NOTHING_TO_READ
+            return f"\n\nText:\n{self.pages(state, agent)}"
+        own = self.pages(state, agent) or NOTHING_TO_READ
         return "" if agent == MANAGER else f"\n\nYour part of the text:\n{own}"
 
     def held(self, state: Work, agent: str) -> tuple[Document, ...]:
@@ -204,10 +204,9 @@ class WorkersManager(TeamQuestion):
         place = self.agents.index(agent)
         return state.chunks[place] if place < len(state.chunks) else ()
 
-    def prompt_fields(self, state: State, agent: str) -> Mapping[str, Any]:
-        """``text``: the agent's own part, as it is shown; "" for a manager of workers."""
-        assert isinstance(state, Work)
-        return {"text": chunks.page(self.held(state, agent))}
+    def pages(self, state: Work, agent: str) -> str:
+        """The part of an agent, a paragraph a line."""
+        return chunks.page(self.held(state, agent))
 
     def lines(self, state: Work, agent: str) -> Sequence[str]:
         """The workers' messages for the manager, and its own for them."""

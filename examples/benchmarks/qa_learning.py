@@ -16,7 +16,7 @@ import argparse
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,6 +30,7 @@ from comlrl_learners import MAGRPOConfig, MAGRPOTrainer, SamplingParams
 from comlrl_learners.hosting import HostedPolicy
 
 SAMPLES = 4
+WORKERS = ("worker_1", "worker_2", "worker_3", "worker_4")
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,11 @@ class Plan:
 
     settings: Mapping[str, Any]
     prompts: str | Mapping[str, str]
-    rounds: int = 60
-    items: int = 16
-    generations: int = 4
+    rounds: int = 40
+    items: int = 12
+    generations: int = 8
     learning_rate: float = 5e-4
-    max_new_tokens: int = 48
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    max_new_tokens: int = 32
 
     def env(self, id: str, split: str) -> TextEnv:
         """The environment of a split; nothing but the prompt and the news is shown."""
@@ -66,6 +66,19 @@ PLANS: dict[str, Plan] = {
         },
         "{texts} {question} Send a message and the answer.",
     ),
+    "qa/debate": Plan({"max_turns": 2, "feedback": "peers"}, "{question} Put the answer in tags."),
+    "qa/workers_manager": Plan(
+        {"max_turns": 2, "feedback": "peers"},
+        {**dict.fromkeys(WORKERS, "Tell your teammate this fact: {texts}"), "manager": "Answer the question."},
+    ),
+    "qa/retrieve_answer": Plan(
+        {"max_turns": 2, "feedback": "peers"},
+        {
+            "rewriter": "Write a message: {question}",
+            "selector": "Repeat: <select>D1, D2</select>",
+            "answerer": "{question} Put the answer in tags.",
+        },
+    ),
 }
 
 
@@ -76,7 +89,8 @@ def main() -> None:
     print("| id | seed | before | after | gain, 95 % | closed | CPU s |\n| --- | --- | --- | --- | --- | --- | --- |")
     for id in options.ids:
         for seed in options.seeds:
-            print(f"| {id} | {seed} | {row(id, PLANS[id], seed)} |", flush=True)
+            plan = replace(PLANS[id], rounds=options.rounds or PLANS[id].rounds)
+            print(f"| {id} | {seed} | {row(id, plan, seed)} |", flush=True)
 
 
 def row(id: str, plan: Plan, seed: int) -> str:
@@ -127,6 +141,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--ids", nargs="+", default=list(PLANS), choices=list(PLANS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--rounds", type=int)
     return parser.parse_args()
 
 

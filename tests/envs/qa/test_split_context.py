@@ -253,3 +253,13 @@ def test_who_is_told_whether_the_team_is_right():
     with pytest.raises(OptionError, match="feedback"):
         evaluate(parallel_env(source="demo", split="eval", feedback="oracle"), "empty", episodes=1)
     assert rules.scenario.ablation and not replace(rules.scenario, feedback="peers").ablation
+
+
+def test_a_template_may_name_what_its_reader_alone_holds():
+    env = parallel_env(source="demo", prompts="{texts} {question}")
+    seen, _ = env.reset(seed=0)
+    texts = [document.text for hand in env.episode.state.hands for document in hand]
+    question = env.episode.state.question
+    assert sorted(seen.values()) == sorted(f"{text} {question}" for text in texts)
+    with pytest.raises(TaskError, match="documents"):
+        parallel_env(source="demo", prompts="{document}").reset(seed=0)

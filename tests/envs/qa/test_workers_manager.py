@@ -169,7 +169,7 @@ def test_one_agent_reads_everything_and_is_paid_for_the_answer():
 
 
 def test_templates_get_the_own_part():
-    env = parallel_env(tasks=[ROW], prompts="{question} {text}")
+    env = parallel_env(tasks=[ROW], prompts="{question} {texts}")
     shown, _ = env.reset(seed=0)
     assert shown["worker_2"] == "Who dug a well? Ben dug a well." and shown["manager"] == "Who dug a well? "
 

@@ -66,7 +66,9 @@ PLANS: dict[str, Plan] = {
         },
         "{texts} {question} Send a message and the answer.",
     ),
-    "qa/debate": Plan({"max_turns": 2, "feedback": "peers"}, "{question} Put the answer in tags."),
+    "qa/debate": Plan(
+        {"max_turns": 2, "feedback": "peers"}, "{question} Put the answer in tags.", rounds=20, generations=4
+    ),
     "qa/workers_manager": Plan(
         {"max_turns": 2, "feedback": "peers"},
         {**dict.fromkeys(WORKERS, "Tell your teammate this fact: {texts}"), "manager": "Answer the question."},
@@ -78,6 +80,7 @@ PLANS: dict[str, Plan] = {
             "selector": "Repeat: <select>D1, D2</select>",
             "answerer": "{question} Put the answer in tags.",
         },
+        rounds=20,
     ),
 }
 

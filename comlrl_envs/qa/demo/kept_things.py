@@ -1,7 +1,7 @@
-"""Questions about kept things: one fact of several answers each, so that whoever holds another should keep quiet.
+"""Questions about kept things: one paragraph of four answers each, and whoever holds another should keep quiet.
 
-``Who keeps the hat?`` is answered by "Tom keeps a red hat in the hall."; "Anna keeps a green map in the attic." says
-nothing about it. The splits share no name and no thing, so no text either.
+``Who keeps the hat?`` is answered by "Tom keeps a red hat in the hall."; "The bus to Oslo is late." says nothing about
+it. The splits share no name, no thing and no word of what else is told, so no text either.
 """
 
 from __future__ import annotations
@@ -15,8 +15,22 @@ from comlrl_envs.qa.demo.facts import COLOUR, COLOURS, COUNTS, KEEPER, KINDS, NA
 from comlrl_envs.qa.scorers import SCORERS
 from comlrl_envs.seeding import rng
 
-FACTS = 4
-"""Paragraphs of a record."""
+ASIDES = ("It is {weather} in {city}.", "The {vehicle} to {city} is late.", "We eat {meal} today.")
+"""What the other paragraphs tell."""
+WORDS = {
+    "train": {
+        "weather": ("cold", "warm"),
+        "city": ("Oslo", "Rome", "Paris", "Cairo", "Lima", "Delhi"),
+        "vehicle": ("train", "bus", "car"),
+        "meal": ("soup", "rice", "bread", "cheese"),
+    },
+    "eval": {
+        "weather": ("wet", "dry"),
+        "city": ("Tokyo", "Bern", "Madrid", "Dublin", "Vienna", "Quito"),
+        "vehicle": ("boat", "bike", "tram"),
+        "meal": ("fish", "plums", "pasta", "salad"),
+    },
+}
 QUESTIONS = {
     PLACE: "Where does {name} keep the {thing}?",
     KEEPER: "Who keeps the {thing}?",
@@ -27,25 +41,23 @@ QUESTIONS = {
 @functools.cache
 def kept_things(split: str) -> tuple[dict[str, Any], ...]:
     """The rows of a split, each other than all before it."""
-    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     draws = rng("qa demo", "kept things", split)
     while len(rows) < COUNTS[split]:
-        words = [some(each, FACTS, draws) for each in (NAMES[split], COLOURS, THINGS[split], PLACES)]
-        kept = [Kept(*each) for each in zip(*words, strict=True)]
-        place = int(draws.integers(FACTS))
-        row = question(KINDS[len(rows) % len(KINDS)], kept, place)
-        name = f"{kept[place].name.lower()}-{kept[place].thing}-{len(rows)}"
-        rows.setdefault(tuple(sorted(each.sentence for each in kept)), {"id": name, **row})
+        kept = Kept(*(some(words, 1, draws)[0] for words in (NAMES[split], COLOURS, THINGS[split], PLACES)))
+        said = {name: some(words, 1, draws)[0] for name, words in WORDS[split].items()}
+        texts = [kept.sentence, *(aside.format(**said) for aside in ASIDES)]
+        order = [int(place) for place in draws.permutation(len(texts))]
+        row = _row(KINDS[len(rows) % len(KINDS)], kept, [texts[place] for place in order], order.index(0))
+        rows.setdefault(kept.sentence, {"id": f"{kept.name}-{kept.thing}-{len(rows)}".lower(), **row})
     return tuple(rows.values())
 
 
-def question(kind: str, kept: Sequence[Kept], place: int) -> dict[str, Any]:
-    """A row, without its id, that asks about one of several facts, each a paragraph."""
-    asked = kept[place]
+def _row(kind: str, kept: Kept, texts: Sequence[str], place: int) -> dict[str, Any]:
     return {
-        "question": QUESTIONS[kind].format(name=asked.name, thing=asked.thing),
-        "answers": [asked.answer(kind)],
-        "paragraphs": [{"title": "", "sentences": [each.sentence]} for each in kept],
+        "question": QUESTIONS[kind].format(name=kept.name, thing=kept.thing),
+        "answers": [kept.answer(kind)],
+        "paragraphs": [{"title": "", "sentences": [text]} for text in texts],
         "support": [[place, None]],
         "kind": kind,
         "scorer": "squad_v1",

@@ -170,7 +170,8 @@ class Debate(TeamQuestion):
         """The reply, kept to oneself."""
         if not self.channel:
             return reply
-        return f"<{tags.MESSAGE}></{tags.MESSAGE}>{tags.without(reply, tags.MESSAGE)}"
+        said = tags.without(reply, tags.MESSAGE)
+        return f"<{tags.MESSAGE}></{tags.MESSAGE}>{said}" if said else said
 
     def listen(self, state: Discussion, actions: Actions) -> Discussion:
         """Messages and answers, and how these changed."""

@@ -18,7 +18,7 @@ TOLERANCE = Decimal("1e-6")
 _OFFICIAL = re.compile(r"#### (\-?[0-9\.\,]+)")
 # A number begins and ends with a digit, so that a comma of the sentence is no part of it; a fraction, a power of ten
 # and the digits of a word are none.
-_NUMBER = r"(?<![\w.,/^])(?<!/\s)[-+]?\$?[-+]?\d(?:[\d,]*\d)?(?:\.\d+)?(?!\.?\d|,\d|\s?/\s?\d|[eE][-+]?\d|\^)"
+_NUMBER = r"(?<![\w.,/^])(?<!/\s)(?:[-+]\$?|\$[-+]?)?\d(?:[\d,]*\d)?(?:\.\d+)?(?!\.?\d|,\d|\s?/\s?\d|[eE][-+]?\d|\^)"
 _NUMBERS = re.compile(_NUMBER, re.ASCII)
 _MARKED = re.compile(rf"####\s{{0,8}}(?={_NUMBER})", re.ASCII)
 _SAID = re.compile(

@@ -171,3 +171,15 @@ def test_scorers_are_fast():
         for prediction, gold, _ in VECTORS:
             SCORERS["hotpotqa"](prediction, [gold])
     assert 200 * len(VECTORS) / (time.process_time() - start) > 5_000
+
+
+@given(st.text(alphabet="-+$0123456789.,/%#^{} \\boxeanswris:=*", max_size=60))
+def test_any_text_has_a_number_or_none(text):
+    found = extract_number(text)
+    assert found is None or (found.is_finite() and extract_number(f"#### {found:f}") == found)
+    assert SCORERS["gsm8k"](text, ["7"]).em in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("text", ["-$-5", "+-5", "--5", "$-5", "-$5"])
+def test_a_number_has_one_sign(text):
+    assert extract_number(text) == -5

@@ -88,10 +88,12 @@ def shown(text: str) -> str:
 
 
 def without(reply: str, *names: str) -> str:
-    """A reply whose parts of these names are empty."""
+    """A reply whose parts of these names are empty; what it says besides is what ``read`` hears in it now."""
     kept: list[str] = []
     for name, texts in _parts(_after_thoughts(reply))[0].items():
-        kept += [f"<{name}>{'' if name in names else text}</{name}>" for text in texts]
+        # A tag within a part would work again.
+        tame = ["" if name in names else _TAG.sub(lambda tag: f"‹{tag.group()[1:]}", text) for text in texts]
+        kept += [f"<{name}>{text}</{name}>" for text in tame]
     return "".join(kept)
 
 

@@ -67,6 +67,15 @@ def test_any_text_can_be_read_and_nothing_shown_holds_a_tag(reply):
     assert len(said.message) <= 600 and shown(said.message) == said.message
 
 
+PIECES = ["<message>", "</message>", "<answer>", "</answer>", "</think>", "<evidence>", "<select>", "D1:0", "x", " "]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_blanking_empties_the_message_and_nothing_else(reply):
+    said, blanked = read(reply, LIMITS), read(without(reply, MESSAGE), LIMITS)
+    assert blanked.message == "" and (blanked.answer, blanked.evidence) == (said.answer, said.evidence)
+
+
 @pytest.mark.parametrize("piece", ["<answer>", "</answer>", "<message>a</message>", "</think>", "D1:1;", "<", "\u202e"])
 def test_a_megabyte_takes_a_moment(piece):
     text = "<evidence>" + piece * (1_000_000 // len(piece))

@@ -143,8 +143,8 @@ def quote(facts: tuple[str, ...], forms: tuple[str, ...], chars: int) -> str:
     whole = " ".join(facts)
     if len(whole) > chars:
         for fact in facts:
-            words = fact.split(" ")
-            windows = [" ".join(words[start:])[:chars].strip() for start in range(len(words))]
+            # Windows that overlap in all but an eighth find whatever is not nearly as long as they are.
+            windows = [fact[start : start + chars].strip() for start in range(0, len(fact), max(1, chars // 8))]
             if found := [window for window in windows if says(window, forms)]:
                 return found[len(found) // 2]
     return whole[:chars].strip()

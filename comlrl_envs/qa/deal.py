@@ -17,14 +17,15 @@ Hands = tuple[tuple[int, ...], ...]
 """By agent the places of its paragraphs, in the order in which they are shown."""
 
 
-def deal(record: QARecord, agents: int, how: str, rng: np.random.Generator) -> Hands:
+def deal(record: QARecord, agents: int, how: str, rng: np.random.Generator, least: int = 2) -> Hands:
     """A deal of a record's paragraphs.
 
     Args:
-        record: With at least two supporting paragraphs, for a forced deal.
+        record: With at least ``least`` supporting paragraphs, for a forced deal.
         agents: How many.
         how: One of ``DEALS``.
         rng: Source of chance.
+        least: How many supporting paragraphs a forced deal asks for.
 
     Raises:
         ValueError: A forced deal of a record that one agent could answer.
@@ -33,7 +34,7 @@ def deal(record: QARecord, agents: int, how: str, rng: np.random.Generator) -> H
     if how == "full":
         return tuple(tuple(_shuffled(everything, rng)) for _ in range(agents))
     first = _shuffled(record.supporting, rng) if how == "forced" else []
-    if how == "forced" and len(first) < 2:
+    if how == "forced" and len(first) < least:
         raise ValueError(f"{len(first)} of its paragraphs support the answer; a forced deal takes two or more")
     begin = int(rng.integers(agents))
     hands: list[list[int]] = [[] for _ in range(agents)]

@@ -9,7 +9,7 @@
   ``"oracle"``: and whether the team is right, for ablations).
 - Action: ``<message>...</message>`` to the team and ``<answer>...</answer>``. Text outside of tags says nothing. The
   last answer that a solver gave stands. An empty ``<message></message>`` keeps a reply to oneself: teammates are shown
-  nothing of it, not even the answer.
+  it as one without an answer.
 - Reward: worth = 0.70 x V + 0.25 x mean of c + 0.05 x share of solvers whose last reply keeps the form, in ``[0, 1]``.
   c is 1 if a solver's answer is right, else 0 (of tasks of reasoning-gym, their scorer's part). V is 1 if the answer
   that most solvers give is right; no answer counts as a vote for none, and of a tie V is the share of the answers in it
@@ -57,7 +57,7 @@ from comlrl_envs.qa.documents import Document, document, quoted
 from comlrl_envs.qa.records import QARecord, from_row
 from comlrl_envs.qa.sets import qa_loader
 from comlrl_envs.qa.team_question import TeamQuestion, Voice, gold_answer, heard, team_size
-from comlrl_envs.qa.vote import most_agreed
+from comlrl_envs.qa.vote import canonical, most_agreed
 from comlrl_envs.scenario import Actions, Score, State
 from comlrl_envs.tasks import Row
 
@@ -155,16 +155,18 @@ class Debate(TeamQuestion):
 
     def lines(self, state: Discussion, agent: str) -> Sequence[str]:
         """The own answer, then the teammates' answers and messages."""
-        told = [f"Your previous answer: {self._shown(state.voices[self.agents.index(agent)])}."]
+        own = self.agents.index(agent)
+        told = [f"Your previous answer: {self._shown(state, state.voices[own].answer)}."]
         for name, voice, private in zip(self.agents, state.voices, state.private, strict=True):
             if name != agent:
-                head = name if private else f"{name} (answer: {self._shown(voice)})"
-                told.append(f"{head}: {voice.message or board.SILENT}" if private or self.view == MESSAGES else head)
+                head = f"{name} (answer: {self._shown(state, None if private else voice.now)})"
+                told.append(f"{head}: {voice.message or board.SILENT}" if self.view == MESSAGES else head)
         return told
 
-    def _shown(self, voice: Voice) -> str:
-        """An answer as it is shown; it may be a single word of any length."""
-        return tags.shown(voice.answer or "")[: self.message_chars] or NO_ANSWER
+    def _shown(self, state: Discussion, answer: str | None) -> str:
+        """An answer as it is shown: of a kind with a form of its own nothing but this form."""
+        text = canonical(answer, state.scorer) if state.scorer in KINDS else tags.shown(answer or "")
+        return text[: self.message_chars] or NO_ANSWER
 
     def blank(self, reply: str) -> str:
         """The reply, kept to oneself."""
@@ -229,7 +231,7 @@ class Debate(TeamQuestion):
         for place, agent in enumerate(self.agents):
             knows = self._knows(state, place)
             answer = f"<answer>{gold_answer(state)}</answer>" if knows else ""
-            message = self._told(state, place) or ("I am sure." if knows else "I am not sure.")
+            message = self._told(state, place) or ("I am sure." if knows else "I am not sure.")[: self.message_chars]
             replies[agent] = f"<message>{message}</message>{answer}"
         return replies
 

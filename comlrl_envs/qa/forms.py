@@ -300,13 +300,22 @@ def read_file(path: str | Path, corpus: str | Path | None = None) -> Iterator[QA
         corpus: A list of titles and texts, for a file that names its paragraphs only.
 
     Raises:
-        TaskError: The file is of no known form.
+        TaskError: The file cannot be read, or is of no known form.
     """
-    texts = (
-        {} if corpus is None else {each["title"]: each["text"] for each in json.loads(Path(corpus).read_text("utf-8"))}
-    )
-    for place, row in enumerate(file_rows(Path(path))):
+    try:
+        texts = {} if corpus is None else _texts(Path(corpus))
+        rows = list(file_rows(Path(path)))
+    except (ValueError, TypeError, KeyError, RecursionError) as bad:
+        reason = f"{type(bad).__name__}: {bad}"
+        raise TaskError(f"{path} is no set of questions in JSON or JSON lines ({reason:.300}).") from bad
+    for place, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise TaskError(f"Row {place} of {path} is a {type(row).__name__}; expected an object with its fields.")
         yield record({"id": str(place), **row} if not {"_id", "qid", "query_id", "idx"} & row.keys() else row, texts)
+
+
+def _texts(path: Path) -> dict[str, str]:
+    return {each["title"]: each["text"] for each in json.loads(path.read_text("utf-8"))}
 
 
 def joined_rows(path: Path, corpus: str) -> Iterator[Row]:

@@ -13,13 +13,15 @@ import importlib
 import io
 import json
 import math
-from collections.abc import Mapping
+import random
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from comlrl_envs.errors import MissingExtraError, OptionError, TaskError, closest, positive_int
 from comlrl_envs.qa import tags
 from comlrl_envs.qa.answers import NOTHING, AnswerScore
-from comlrl_envs.qa.normalize import squad
 from comlrl_envs.qa.rows import parse
 from comlrl_envs.tasks import Row
 
@@ -69,6 +71,8 @@ REFUSED: Mapping[str, str] = {
 
 # What scorers of the generators raise on answers that they cannot read.
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+# What they raise on settings that make no task.
+_UNMADE = (*_UNREADABLE, AssertionError, MemoryError, RuntimeError)
 
 
 def reasoning_tasks(name: str, size: int, seed: int, **settings: Any) -> list[Row]:
@@ -80,7 +84,7 @@ def reasoning_tasks(name: str, size: int, seed: int, **settings: Any) -> list[Ro
     Args:
         name: Of the generator, one of ``CHECKED``.
         size: How many, >= 1.
-        seed: Of the generator, >= 0.
+        seed: Of the generator, 0 to 2**32 - 1.
         settings: Of the generator, JSON values.
 
     Returns:
@@ -92,8 +96,8 @@ def reasoning_tasks(name: str, size: int, seed: int, **settings: Any) -> list[Ro
         TaskError: It has not as many tasks.
     """
     positive_int("size", size)
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise OptionError(f"seed={seed!r}; expected an integer >= 0.")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise OptionError(f"seed={seed!r}; expected an integer from 0 to 2**32 - 1.")
     check_name(name)
     try:
         kept = json.dumps({**settings, "size": size, "seed": seed}, sort_keys=True)
@@ -101,36 +105,29 @@ def reasoning_tasks(name: str, size: int, seed: int, **settings: Any) -> list[Ro
         raise OptionError(f"The settings of {name} cannot be written as JSON: {bad}.") from bad
     rows: list[Row] = []
     place = 0
-    # Some generators print while they work.
-    with contextlib.redirect_stdout(io.StringIO()):
-        generator = _generator(name, kept)
-        while len(rows) < size and place < 2 * size + 20:
-            row = _row(generator[place], name, json.loads(kept), place)
-            rows += [row] if row is not None else []
-            place += 1
+    while len(rows) < size and place < 2 * size + 20:
+        row = _row(name, json.loads(kept), place)
+        rows += [row] if row is not None else []
+        place += 1
     if len(rows) < size:
         raise TaskError(f"{name} made {len(rows)} tasks with a gold answer in {place} tries; {size} were asked for.")
     return rows
 
 
-def _row(item: Mapping[str, Any], name: str, settings: Mapping[str, Any], place: int) -> Row | None:
-    """The row of an item, if it can be played."""
+def _row(name: str, settings: Mapping[str, Any], place: int) -> Row | None:
+    """The row of a task, if it can be played."""
+    item = _item(name, json.dumps(settings, sort_keys=True), place)
     question, answer = item["question"], item["answer"]
     if not isinstance(answer, str) or not answer.strip() or not question.strip():
         return None
-    entry = {"generator": name, "settings": settings, "answer": answer, "metadata": item["metadata"]}
+    entry = {"generator": name, "settings": dict(settings), "place": place}
     row = {"id": f"{name}-{settings['seed']}-{place}", "question": question, "answers": [answer], "scorer": SCORER}
-    try:
-        # As it will be: JSON has no tuples, and its keys are texts.
-        written = json.loads(json.dumps(entry, allow_nan=False))
-    except (TypeError, ValueError):
-        return None
-    return {**row, "entry": written} if _gold_is_right(written) else None
+    return {**row, "entry": entry} if _gold_is_right(entry, answer) else None
 
 
-def _gold_is_right(entry: Mapping[str, Any]) -> bool:
+def _gold_is_right(entry: Mapping[str, Any], answer: str) -> bool:
     """Whether the gold answer, said between tags, is worth everything."""
-    said = tags.read(f"<answer>{entry['answer']}</answer>", LIMITS)
+    said = tags.read(f"<answer>{answer}</answer>", LIMITS)
     return score(verbatim(said) or "", json.dumps(entry, sort_keys=True)).em == 1.0
 
 
@@ -152,15 +149,19 @@ def parse_row(row: Row) -> Row:
         KeyError: Such a row lacks a field.
         TaskError: It cannot be read.
         TypeError: Its entry is no mapping.
-        ValueError: Its generator is refused, or its gold answer is not right.
+        ValueError: It is not what its generator makes.
+        OptionError: Its generator is refused, or makes nothing with such settings.
     """
     if row.get("scorer") != SCORER:
         return parse(row)
     own = parse({field: value for field, value in row.items() if field != "scorer"})
-    check_name(row["entry"]["generator"])
-    if not _gold_is_right(row["entry"]):
-        raise ValueError("its generator's scorer does not take its own gold answer for right")
-    return {**own, "scorer": SCORER}
+    entry = row["entry"]
+    name, settings, place = entry["generator"], entry["settings"], entry["place"]
+    check_name(name)
+    made = _row(name, settings, positive_int("place", place + 1) - 1)
+    if made is None or (made["question"], made["answers"]) != (own["question"], own["answers"]):
+        raise ValueError(f"its question and answer are not those that {name} makes with these settings in this place")
+    return {**own, "entry": made["entry"], "scorer": SCORER}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -175,9 +176,11 @@ def score(answer: str, entry: str) -> AnswerScore:
         ``em``: whether the score is 1; the others: the score, in [0, 1]. What the scorer cannot read is worth nothing.
     """
     known = json.loads(entry)
-    generator = _generator(known["generator"], json.dumps(known["settings"], sort_keys=True))
+    settings = json.dumps(known["settings"], sort_keys=True)
+    generator, item = _generator(known["generator"], settings), _item(known["generator"], settings, known["place"])
     try:
-        worth = float(generator.score_answer(answer, known))
+        with _undisturbed():
+            worth = float(generator.score_answer(answer, item))
     except _UNREADABLE:
         return NOTHING
     part = min(1.0, max(0.0, worth)) if math.isfinite(worth) else 0.0
@@ -186,11 +189,34 @@ def score(answer: str, entry: str) -> AnswerScore:
 
 
 def verbatim(said: tags.Said) -> str | None:
-    """The answer of a reply with its own spaces and lines, which boards need; None if it has none."""
-    if said.answer is None:
-        return None
-    given = [text for text in said.parts[tags.ANSWER] if squad(text) != tags.PLACEHOLDER]
-    return given[-1].strip()[:ANSWER_CHARS]
+    """The answer of a reply, cut; None if it has none."""
+    return None if said.answer is None else said.answer[:ANSWER_CHARS]
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Some generators print while they work, or draw from the global generators, which are others' to use."""
+    plain, numpys = random.getstate(), np.random.get_state()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        random.setstate(plain)
+        np.random.set_state(numpys)
+
+
+@functools.lru_cache(maxsize=4096)
+def _item(name: str, settings: str, place: int) -> Mapping[str, Any]:
+    """A task of a generator, as this gives it."""
+    generator = _generator(name, settings)
+    try:
+        with _undisturbed():
+            item: Mapping[str, Any] = generator[place]
+    except _UNMADE as bad:
+        raise OptionError(
+            f"The generator {name!r} of reasoning-gym makes no task {place} with {settings}: {bad}"
+        ) from bad
+    return item
 
 
 @functools.lru_cache(maxsize=64)
@@ -200,6 +226,7 @@ def _generator(name: str, settings: str) -> Any:
     except ImportError as missing:
         raise MissingExtraError("reasoning", "reasoning_tasks") from missing
     try:
-        return gym.create_dataset(name, **json.loads(settings))
-    except (AssertionError, TypeError, ValueError) as bad:
+        with _undisturbed():
+            return gym.create_dataset(name, **json.loads(settings))
+    except _UNMADE as bad:
         raise OptionError(f"The generator {name!r} of reasoning-gym takes no such settings: {bad}") from bad

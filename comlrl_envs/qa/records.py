@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 Support: TypeAlias = tuple[int, "int | None"]
@@ -82,6 +82,12 @@ class QARecord:
     def supporting(self) -> tuple[int, ...]:
         """Places of the paragraphs that hold support, in order."""
         return tuple(sorted({paragraph for paragraph, _ in self.support}))
+
+    def without(self, place: int) -> QARecord:
+        """The record without one of its paragraphs, and without what this one supports."""
+        kept = tuple(each for each in range(len(self.paragraphs)) if each != place)
+        support = tuple((kept.index(paragraph), fact) for paragraph, fact in self.support if paragraph != place)
+        return replace(self, paragraphs=tuple(self.paragraphs[each] for each in kept), support=support)
 
     def row(self) -> dict[str, Any]:
         """The record as JSON values."""

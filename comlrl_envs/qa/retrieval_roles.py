@@ -59,6 +59,7 @@ class Searching(Asked):
     """A question, what was searched for, and what was selected.
 
     Attributes:
+        corpus: Digest of the corpus that all places are of.
         support: Places in the corpus of what the answer rests on.
         found: Places in the corpus of all documents found, in the order in which they first were; the first is D1.
         queries: All searches; the first is the question itself.
@@ -67,6 +68,7 @@ class Searching(Asked):
         breaks: Replies that broke a rule.
     """
 
+    corpus: str
     support: tuple[int, ...]
     found: tuple[int, ...] = ()
     queries: tuple[Query, ...] = ()

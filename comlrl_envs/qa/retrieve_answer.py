@@ -114,7 +114,7 @@ class RetrieveAnswer(TeamQuestion):
         one_of("schedule", self.schedule, SCHEDULES)
         for name in COUNTS:
             positive_int(name, vars(self)[name])
-        if isinstance(self.num_agents, bool) or self.num_agents not in (1, 3):
+        if type(self.num_agents) is not int or self.num_agents not in (1, 3):
             raise OptionError(f"num_agents={self.num_agents!r}; expected 3, or 1: the answerer alone.")
         if self.first_hits > self.candidates:
             most = f"candidates={self.candidates}, as many as the selector is shown"
@@ -149,6 +149,8 @@ class RetrieveAnswer(TeamQuestion):
     def acting(self, state: State) -> tuple[str, ...]:
         """All; in sequence one, so that the last turn is the answerer's."""
         assert isinstance(state, Searching)
+        if state.corpus != self._searched.sha256:
+            raise OptionError("This episode is about another corpus; go on with it in the environment that began it.")
         if self.num_agents == 1 or self.schedule == "pipelined":
             return self.agents
         return (self.agents[(state.turn - self.max_turns) % len(self.agents)],)
@@ -161,6 +163,7 @@ class RetrieveAnswer(TeamQuestion):
             answers=record.answers if record.answerable else (),
             scorer=self.own_scorer(item),
             voices=(Voice(),) * self.num_agents,
+            corpus=self._searched.sha256,
             support=roles.supporting_places(record, self._searched),
             queries=(Query(record.question),),
         )

@@ -21,11 +21,12 @@
   whether there is an answer), ``agreement``, ``message_chars``, ``format``, ``cut`` and
   ``success`` (every answer that counts is right); per agent ``f1`` and ``message_chars``.
 - ``unanswerable_rate``: share of episodes that lose a supporting paragraph; the right answer is "unanswerable" then.
+  The others lose one that supports nothing, if they have one, so that the number of documents does not tell.
 - Data: ``dataset="hotpotqa"`` (CC BY-SA 4.0; default), ``"musique"`` (CC BY 4.0), ``"2wikimultihopqa"`` (Apache-2.0) or
   ``"strategyqa"`` (MIT; each fact is a document), scored as the set's own script does. Demo set: 64 train and 32 eval
   questions about invented facts, written for this project (MIT). Rows of your own: in the form of any of these files,
   or ``{"question", "answers", "paragraphs": [{"title", "sentences"}], "support": [[paragraph, sentence or null]]}``.
-- Channel: messages.
+- Channel: messages. That an episode goes on tells besides that not all have given the same answer.
 - Versions: v0, first release.
 
 Example:
@@ -72,17 +73,15 @@ from comlrl_envs.qa.rows import parse
 from comlrl_envs.qa.sets import qa_loader
 from comlrl_envs.qa.support import hotpotqa_support, joint
 from comlrl_envs.qa.team_question import (
-    UNANSWERABLE,
     Asked,
     TeamQuestion,
     Voice,
     answer_score,
     gold_answer,
     heard,
-    says_nothing,
     team_size,
 )
-from comlrl_envs.qa.vote import agreed, most_agreed
+from comlrl_envs.qa.vote import UNANSWERABLE, agreed, most_agreed, says_nothing
 from comlrl_envs.scenario import Actions, Score, State
 
 FEEDBACK = team_question.FEEDBACK
@@ -165,31 +164,37 @@ class SplitContext(TeamQuestion):
 
     def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
         """The record, dealt."""
-        record = from_row(item)
+        record, answerable = self._what_is_there(from_row(item), rng)
         numbers = labels(record, rng)
         hands = self._hands(record, rng)
-        lost = self._lost(record, rng)
         return Reading(
             question=record.question,
-            answers=record.answers if record.answerable and lost is None else (),
+            answers=record.answers if answerable else (),
             scorer=self.own_scorer(item),
             voices=(Voice(),) * self.num_agents,
-            hands=tuple(tuple(document(numbers[p], record.paragraphs[p]) for p in hand if p != lost) for hand in hands),
-            support=tuple((numbers[p], sentence) for p, sentence in record.support if p != lost),
+            hands=tuple(tuple(document(numbers[p], record.paragraphs[p]) for p in hand) for hand in hands),
+            support=tuple((numbers[p], sentence) for p, sentence in record.support),
             evidence=((),) * self.num_agents,
         )
 
-    def _hands(self, record: QARecord, rng: np.random.Generator) -> Hands:
-        try:
-            return deal_hands(record, self.num_agents, self.deal if self.num_agents > 1 else "full", rng)
-        except ValueError as bad:
-            raise TaskError(f"Task {record.id!r} cannot be dealt: {bad}. deal='random' plays it.") from bad
+    def _what_is_there(self, record: QARecord, rng: np.random.Generator) -> tuple[QARecord, bool]:
+        """The record as this episode plays it, and whether it can be answered."""
+        if self.deal == "forced" and self.num_agents > 1 and len(record.supporting) < 2:
+            raise TaskError(
+                f"Task {record.id!r} cannot be dealt: {len(record.supporting)} of its paragraphs support the answer; a "
+                "forced deal takes two or more. deal='random' plays it."
+            )
+        if not self.unanswerable_rate or not record.supporting:
+            return record, record.answerable
+        lost = rng.random() < self.unanswerable_rate
+        others = [place for place in range(len(record.paragraphs)) if place not in record.supporting]
+        # An answerable episode goes without a paragraph too: their number is not to tell.
+        places = list(record.supporting) if lost else others
+        less = record.without(places[int(rng.integers(len(places)))]) if places else record
+        return less, record.answerable and not lost
 
-    def _lost(self, record: QARecord, rng: np.random.Generator) -> int | None:
-        """The supporting paragraph that this episode goes without."""
-        if not record.supporting or rng.random() >= self.unanswerable_rate:
-            return None
-        return record.supporting[int(rng.integers(len(record.supporting)))]
+    def _hands(self, record: QARecord, rng: np.random.Generator) -> Hands:
+        return deal_hands(record, self.num_agents, self.deal if self.num_agents > 1 else "full", rng, least=0)
 
     def brief(self, state: State, agent: str) -> str:
         """Role, form, question, own documents."""
@@ -203,10 +208,10 @@ class SplitContext(TeamQuestion):
             f"{'all of you must answer' if self.answer_rule != 'designated' else f'{self.agents[0]} answers for all'}."
         )
         message = "" if alone else "<message>what teammates should know</message>\n"
-        nothing = f', or "{UNANSWERABLE}" if the documents do not tell' if self.unanswerable_rate else ""
         return (
             f"{role} Write, between tags:\n{message}<answer>your answer</answer> in a few words, as soon as you know "
-            f"it{nothing}\n<evidence>D1:0; D2</evidence> for sentences or documents of yours that it rests on\n\n"
+            f'it, or "{UNANSWERABLE}" if the documents do not tell\n<evidence>D1:0; D2</evidence> for sentences or '
+            "documents of yours that it rests on\n\n"
             f"Question: {state.question}\n\n{'Documents' if alone else 'Your documents'}:\n{self.pages(state, agent)}"
         )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from comlrl_envs.qa.normalize import squad
 
 MESSAGE, ANSWER, EVIDENCE, QUERY, SELECT = "message", "answer", "evidence", "query", "select"
-_TAG = re.compile(rf"<(/?)({MESSAGE}|{ANSWER}|{EVIDENCE}|{QUERY}|{SELECT})>", re.IGNORECASE)
+_TAG = re.compile(rf"<(/?)({MESSAGE}|{ANSWER}|{EVIDENCE}|{QUERY}|{SELECT})>", re.IGNORECASE | re.ASCII)
 _THOUGHT = re.compile(r"</think>", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029]")
 _FACT = re.compile(r"\s*D(\d{1,6})\s*(?::\s*(\d{1,6})\s*)?", re.IGNORECASE)
@@ -43,7 +43,7 @@ class Said:
 
     Attributes:
         message: For teammates, cut, on lines of its own; "" if there is none.
-        answer: Cut; "" if its tag is empty, None if there is none, or several.
+        answer: As it is written, cut; "" if its tag is empty, None if there is none, or several.
         evidence: Cited facts: a document's number, and a sentence's or None.
         parts: The text of each tag that was used, uncut.
         errors: What is wrong with its form, in words for the agent.
@@ -60,7 +60,10 @@ class Said:
 
 def read(reply: str, limits: Limits) -> Said:
     """What a reply says; any text is a reply."""
-    parts, errors = _parts(_after_thoughts(reply))
+    closed, left_open = _parts(_after_thoughts(reply))
+    errors = [f"<{name}> was not closed" for name in left_open]
+    names = dict.fromkeys((*closed, *left_open))
+    parts = {name: (*closed.get(name, ()), *([left_open[name]] if name in left_open else [])) for name in names}
     answer = _answer(parts.get(ANSWER, ()), errors)
     words = [] if answer is None else answer.split()
     if len(words) > limits.answer_words:
@@ -88,13 +91,15 @@ def shown(text: str) -> str:
 
 
 def without(reply: str, *names: str) -> str:
-    """A reply whose parts of these names are empty; what it says besides is what ``read`` hears in it now."""
-    kept: list[str] = []
-    for name, texts in _parts(_after_thoughts(reply))[0].items():
+    """A reply whose parts of these names are empty; what else it says, and what is wrong with it, stays."""
+    closed, left_open = _parts(_after_thoughts(reply))
+
+    def tame(name: str, text: str) -> str:
         # A tag within a part would work again.
-        tame = ["" if name in names else _TAG.sub(lambda tag: f"‹{tag.group()[1:]}", text) for text in texts]
-        kept += [f"<{name}>{text}</{name}>" for text in tame]
-    return "".join(kept)
+        return "" if name in names else _TAG.sub(lambda tag: f"‹{tag.group()[1:]}", text)
+
+    kept = [f"<{name}>{tame(name, text)}</{name}>" for name, texts in closed.items() for text in texts]
+    return "".join([*kept, *(f"<{name}>{tame(name, text)}" for name, text in left_open.items())])
 
 
 def _after_thoughts(reply: str) -> str:
@@ -103,35 +108,35 @@ def _after_thoughts(reply: str) -> str:
     return reply[thoughts[-1].end() :] if thoughts else reply
 
 
-def _parts(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    found: dict[str, list[str]] = {}
+def _parts(text: str) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """By tag the texts between it and its end, and the text after one that was left open."""
+    closed: dict[str, list[str]] = {}
     begun: dict[str, int] = {}
     for tag in _TAG.finditer(text):
         name, closes = tag.group(2).lower(), bool(tag.group(1))
         if closes and name in begun:
-            found.setdefault(name, []).append(text[begun.pop(name) : tag.start()])
+            closed.setdefault(name, []).append(text[begun.pop(name) : tag.start()])
         elif not closes:
             begun.setdefault(name, tag.end())
+    left_open: dict[str, str] = {}
     for name, start in begun.items():
         following = _TAG.search(text, start)
-        found.setdefault(name, []).append(text[start : following.start() if following else None])
-    errors = [f"<{name}> was not closed" for name in begun]
-    return {name: tuple(texts) for name, texts in found.items()}, errors
+        left_open[name] = text[start : following.start() if following else None]
+    return closed, left_open
 
 
 def _answer(given: tuple[str, ...], errors: list[str]) -> str | None:
-    answers = {form: text for text in given if (form := squad(text)) != PLACEHOLDER}
+    """The one answer, as it is written; the same one twice is one."""
+    answers = {" ".join(text.casefold().split()): text.strip() for text in given if squad(text) != PLACEHOLDER}
     if len(answers) > 1:
         errors.append(f"you gave {len(answers)} different answers; none of them counted")
-    return shown(*answers.values()) if len(answers) == 1 else None
+    return next(iter(answers.values())) if len(answers) == 1 else None
 
 
 def _evidence(given: tuple[str, ...], errors: list[str]) -> tuple[tuple[int, int | None], ...]:
-    found: dict[tuple[int, int | None], None] = {}
-    for item in (item for text in given for item in re.split("[;,\n]", text) if item.strip()):
-        match = _FACT.fullmatch(item)
-        if match is None:
-            errors.append("evidence is written as D3:0; D7:2")
-        else:
-            found[int(match.group(1)), None if match.group(2) is None else int(match.group(2))] = None
-    return tuple(found)
+    items = [item for text in given for item in re.split("[;,\n]", text) if item.strip()]
+    facts = [match for item in items if (match := _FACT.fullmatch(item))]
+    if len(facts) < len(items):
+        errors.append(f"{len(items) - len(facts)} of the facts you cited did not count: write D3:0; D7:2")
+    numbers = ((int(fact.group(1)), None if fact.group(2) is None else int(fact.group(2))) for fact in facts)
+    return tuple(dict.fromkeys(numbers))

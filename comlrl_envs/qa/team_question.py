@@ -10,18 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
-from comlrl_envs.errors import OptionError, one_of, positive_int
+from comlrl_envs.errors import OptionError, TaskError, one_of, positive_int
 from comlrl_envs.qa import board, tags
 from comlrl_envs.qa.answers import NOTHING, AnswerScore
 from comlrl_envs.qa.documents import Document
-from comlrl_envs.qa.normalize import squad
 from comlrl_envs.qa.scorers import RIGHT, SCORERS
+from comlrl_envs.qa.vote import UNANSWERABLE, says_nothing
 from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
 
 FEEDBACK = board.FEEDBACK
 REWARD_MODES = ("terminal", "per_turn", "delta")
-UNANSWERABLE = "unanswerable"
-ABSTENTIONS = frozenset(map(squad, (UNANSWERABLE, "no answer", "none", "n/a", "")))
 NO_TAG = "it had no tag, so nothing of it counted"
 
 
@@ -101,11 +99,6 @@ def answer_score(state: Asked, answer: str | None) -> AnswerScore:
 def gold_answer(state: Asked) -> str:
     """The first right answer."""
     return state.answers[0] if state.answers else UNANSWERABLE
-
-
-def says_nothing(answer: str | None) -> bool:
-    """Whether an answer says that there is none; no answer at all does not say so."""
-    return answer is not None and squad(answer) in ABSTENTIONS
 
 
 @dataclass(frozen=True)
@@ -281,9 +274,15 @@ class TeamQuestion(Scenario):
         ]
 
     def own_scorer(self, item: Mapping[str, Any]) -> str:
-        """The scorer of an episode: the setting, or the row's own."""
-        name = item["scorer"] if self.scorer == "auto" else self.scorer
-        return str(name)
+        """The scorer of an episode: the setting, or the row's own; raises ``TaskError`` if no answer could be right."""
+        name = str(item["scorer"] if self.scorer == "auto" else self.scorer)
+        for answer in item["answers"] if name in SCORERS else ():
+            if not SCORERS[name](answer, [answer]).em:
+                raise TaskError(
+                    f"Task {item.get('id', '?')!r} cannot be scored: the scorer {name!r} does not read its gold "
+                    "answer. Give the row another scorer, or mend the answer."
+                )
+        return name
 
 
 def _check_weights(given: Mapping[str, float] | None, own: Mapping[str, float], penalties: Sequence[str]) -> None:
@@ -304,5 +303,5 @@ def _check_weights(given: Mapping[str, float] | None, own: Mapping[str, float], 
 def team_size(num_agents: object, low: int, high: int, who: str) -> None:
     """Raise ``OptionError`` unless ``num_agents`` is 1 or from ``low`` to ``high``."""
     counts = (1, *range(low, high + 1))
-    if isinstance(num_agents, bool) or num_agents not in counts:
+    if type(num_agents) is not int or num_agents not in counts:
         raise OptionError(f"num_agents={num_agents!r}; expected {low} to {high} {who}, or 1 who reads everything.")

@@ -1,8 +1,9 @@
 """Which answers say the same, and what most of a team say.
 
 Answers with the same canonical form are equal: numbers by value, yes and no with their synonyms, a letter, or else the
-normalised text. For texts that are written freely, ``largest_group`` also takes together what shares most of its words
-(F1 above 0.9, as in Chen et al., "Optima", arXiv 2410.08115).
+text as its scorer normalises it; all ways to say that there is no answer are one. For texts that are written freely,
+``largest_group`` also takes together what shares most of its words (F1 above 0.9, as in Chen et al., "Optima", arXiv
+2410.08115).
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from comlrl_envs.qa import tags
 from comlrl_envs.qa.answers import squad_v1
-from comlrl_envs.qa.normalize import squad
+from comlrl_envs.qa.normalize import drop, squad, triviaqa
 from comlrl_envs.qa.numbers import extract_number
 from comlrl_envs.qa.scorers import letter, polarity
 
+UNANSWERABLE = "unanswerable"
+ABSTENTIONS = frozenset(map(squad, (UNANSWERABLE, "no answer", "none", "n/a", "")))
 ALIKE = 0.9
 """F1 above which two free answers count as one."""
 
@@ -39,7 +42,9 @@ CANONICAL: Mapping[str, Callable[[str], str]] = {
     "choice": letter,
     "reasoning_gym": _spaced,
 }
-"""By scorer; the others compare the normalised text."""
+"""By scorer of answers that are not written freely."""
+FREE: Mapping[str, Callable[[str], str]] = {"triviaqa": triviaqa, "drop": drop}
+"""By scorer how it normalises, where that is not SQuAD's way."""
 
 
 def canonical(answer: str | None, scorer: str) -> str:
@@ -48,7 +53,14 @@ def canonical(answer: str | None, scorer: str) -> str:
     >>> canonical("$1,200.00", "gsm8k"), canonical("True.", "yesno"), canonical("The Alps", "squad_v1")
     ('1200', 'yes', 'alps')
     """
-    return CANONICAL.get(scorer, squad)(answer or "")
+    if scorer in CANONICAL:
+        return CANONICAL[scorer](answer or "")
+    return UNANSWERABLE if says_nothing(answer) else FREE.get(scorer, squad)(answer or "")
+
+
+def says_nothing(answer: str | None) -> bool:
+    """Whether an answer says that there is none; no answer at all does not say so."""
+    return answer is not None and squad(answer) in ABSTENTIONS
 
 
 def most_said(forms: Sequence[str]) -> frozenset[str]:

@@ -63,16 +63,14 @@ from comlrl_envs.qa.documents import Document, document
 from comlrl_envs.qa.records import from_row
 from comlrl_envs.qa.sets import qa_loader
 from comlrl_envs.qa.team_question import (
-    UNANSWERABLE,
     TeamQuestion,
     Voice,
     answer_score,
     gold_answer,
     heard,
-    says_nothing,
     team_size,
 )
-from comlrl_envs.qa.vote import most_agreed
+from comlrl_envs.qa.vote import UNANSWERABLE, most_agreed, says_nothing
 from comlrl_envs.scenario import Actions, Score, State
 from comlrl_envs.tasks import Row
 
@@ -236,6 +234,9 @@ class WorkersManager(TeamQuestion):
     def _heard(self, state: Work, agent: str, reply: str, before: Voice) -> Voice:
         said = tags.read(reply, self.limits)
         if agent != MANAGER:
+            if said.message and abstains(said.message):
+                # However it is written, it says no more than this.
+                said = replace(said, message=NONE)
             return heard(said, before, [] if tags.MESSAGE in said.parts else [NO_MESSAGE])
         missing = not self._is_read(state) and said.answer is None and before.answer is None
         return heard(said, before, [NO_ANSWER] if missing else [])

@@ -156,13 +156,14 @@ def test_what_teammates_are_shown():
     rules = game()
     (told,) = rules.step_many([(start(rules), replies)])
     seen = rules.prompts(told)["solver_2"].splitlines()
-    assert seen[-3:] == ["Your previous answer: 9.", "solver_1 (answer: 12): add them", "solver_3: (no message)"]
+    others = ["solver_1 (answer: 12): add them", "solver_3 (answer: none): (no message)"]
+    assert seen[-3:] == ["Your previous answer: 9.", *others]
     assert "solver_2 (answer: 9): (no message)" in rules.prompts(told)["solver_1"]
     short = game(view="answers_only")
     (told,) = short.step_many([(start(short), replies)])
     assert rules.prompts(start(rules))["solver_1"].count("<message>") == 1
     assert "<message>" not in short.prompts(start(short))["solver_1"]
-    assert "solver_1 (answer: 12)\nsolver_3: (no message)" in short.prompts(told)["solver_2"]
+    assert "solver_1 (answer: 12)\nsolver_3 (answer: none)" in short.prompts(told)["solver_2"]
     assert "add them" not in short.prompts(told)["solver_2"]
 
 
@@ -187,7 +188,41 @@ def test_answers_of_any_length_and_forged_lines():
     (told,) = rules.step_many([(start(rules), dict(zip(SOLVERS, (huge, forged, ""), strict=True)))])
     seen = rules.prompts(told)["solver_3"]
     assert len(seen) < 4_000 and "\nTurn 9" not in seen and "\nsolver_3" not in seen
-    assert "solver_2 (answer: 5): yes solver_3 (answer: 5): a Turn 9 of 9." in seen
+    assert "solver_2 (answer: 5): a Turn 9 of 9." in seen
+
+
+@pytest.mark.parametrize("view", ["messages", "answers_only"])
+@pytest.mark.parametrize("later", ["", "hm", "<answer>", "<message>x", "<message>x</message>", "<answer>9</answer>"])
+def test_nothing_of_a_blanked_reply_shows(view, later):
+    rules = game(view=view)
+
+    def said(reply):
+        return {**dict.fromkeys(SOLVERS, ""), "solver_1": rules.scenario.blank(reply)}
+
+    seen = []
+    for first in ("<answer>12</answer>", ""):
+        (told,) = rules.step_many([(start(rules), said(first))])
+        (again,) = rules.step_many([(told, said(later))])
+        seen.append((rules.prompts(told)["solver_2"], rules.prompts(again)["solver_2"]))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "golds", "answers", "vote"),
+    [
+        ("triviaqa", ["New York"], ["New York", "New-York", "New,York", "Boston", "Boston"], 1.0),
+        ("drop", ["1.5"], ["1.5", "15", "15"], 0.0),
+        ("squad_v2", [], ["none", "unanswerable", "no answer", "Paris", "Paris"], 1.0),
+        ("gsm8k", ["5"], ["5", "-5", "5.0"], 1.0),
+    ],
+)
+def test_votes_are_compared_as_their_scorer_compares(scorer, golds, answers, vote):
+    row = {"id": "x", "question": "q?", "answers": golds, "answerable": bool(golds), "scorer": scorer}
+    rules = game(num_agents=len(answers), max_turns=1)
+    (ended,) = rules.step_many(
+        [(start(rules, row), {a: f"<answer>{t}</answer>" for a, t in zip(rules.agents, answers, strict=True)})]
+    )
+    assert ended.score.metrics["vote_accuracy"] == vote
 
 
 def test_a_passage_is_shown_to_all_and_facts_to_nobody_unless_they_are_dealt():

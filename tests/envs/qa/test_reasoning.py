@@ -1,12 +1,14 @@
 """Tasks of reasoning-gym as rows: who is refused, what scores, and what no answer can do."""
 
 import json
+import random
 import runpy
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from comlrl_envs.errors import OptionError, TaskError
@@ -80,12 +82,35 @@ def test_bad_sizes_seeds_and_settings():
 def test_rows_that_contradict_their_generator():
     row = reasoning_tasks("chain_sum", 1, seed=0)[0]
     for broken in (
-        {**row, "entry": {**row["entry"], "answer": ""}},
+        {**row, "answers": ["5"]},
+        {**row, "entry": {**row["entry"], "place": 1}},
+        {**row, "entry": {**row["entry"], "place": -1}},
+        {**row, "entry": {**row["entry"], "settings": {"size": 1, "seed": 0, "min_terms": 10**6}}},
         {key: value for key, value in row.items() if key != "entry"},
         {**row, "entry": "gold"},
     ):
-        with pytest.raises(TaskError):
+        with pytest.raises((TaskError, OptionError)):
             parallel_env(tasks=[broken])
+
+
+def test_nothing_in_a_row_reaches_a_scorer(tmp_path):
+    row = reasoning_tasks("bitwise_arithmetic", 1, seed=0)[0]
+    trap = {"problem": f"__import__('pathlib').Path({str(tmp_path / 'ran')!r}).touch() or 1"}
+    env = parallel_env(tasks=[{**row, "entry": {**row["entry"], "metadata": trap, "answer": "0x1"}}])
+    env.reset(seed=0)
+    env.step(dict.fromkeys(env.possible_agents, "<answer>0x1</answer>"))
+    assert not (tmp_path / "ran").exists() and "metadata" not in env.episode.state.entry
+
+
+@pytest.mark.parametrize("name", ["ab", "pool_matrix"])
+def test_global_generators_are_left_alone(name):
+    random.seed(0)
+    np.random.seed(0)
+    expected = random.random(), np.random.random()
+    random.seed(0)
+    np.random.seed(0)
+    reasoning_tasks(name, 3, seed=5)
+    assert (random.random(), np.random.random()) == expected
 
 
 @pytest.mark.slow
@@ -123,7 +148,7 @@ def test_answers_keep_their_lines_and_are_shown_on_one():
     assert told.score.metrics["accuracy"] == 1.0
     assert f"solver_2 (answer: {canonical(row['answers'][0], SCORER)}): (no message)" in rules.prompts(told)["solver_1"]
     restored = rules.from_json(json.loads(json.dumps(rules.to_json(told))))
-    assert restored.state == told.state and row["entry"]["answer"] in json.loads(told.state.entry)["answer"]
+    assert restored.state == told.state and json.loads(told.state.entry) == row["entry"]
 
 
 def test_votes_tell_signs_apart():

@@ -297,3 +297,12 @@ def test_it_keeps_every_promise(name, check):
     make = "comlrl_envs.qa.retrieve_answer:parallel_env"
     note = run_check(check, Subject(make, kwargs, gold=("answers",), tasks=None if check == "channel" else 24))
     assert note is None or check in NOTED or (check, name) == ("channel", "alone"), note
+
+
+def test_an_episode_stays_with_its_corpus():
+    train, held_out = (parallel_env(source="demo", split=split) for split in ("train", "eval"))
+    train.reset(seed=0)
+    state = train.get_state()
+    with pytest.raises(OptionError, match="another corpus"):
+        held_out.set_state(state)
+        held_out.step(dict.fromkeys(held_out.possible_agents, ""))

@@ -190,6 +190,12 @@ def test_questions_that_lost_a_paragraph(rate):
     assert all(sum(map(len, e.state.hands)) == (2 if e.state.answers else 1) for e in episodes)
     ended = play(rules, demo(), oracle)
     assert mean_reward(ended) == pytest.approx(1.0) and mean_metric(ended, "sufficiency") == 1.0
+    distractor = {"title": "Ida", "sentences": ["Ida keeps a red box in the hall."]}
+    longer = [{**task.fields, "paragraphs": [*task.fields["paragraphs"], distractor]} for task in demo()]
+    begun = rules.start_many(tasks_of(longer), range(len(longer)))
+    counts = {sum(map(len, episode.state.hands)) for episode in begun}
+    labels = {tuple(sorted(d.number for hand in e.state.hands for d in hand)) for e in begun}
+    assert (counts, labels) == (({3}, {(1, 2, 3)}) if rate == 0.0 else ({2}, {(1, 2)}))
     if rate == 1.0:
         assert mean_reward(play(rules, demo(), always("<answer>unanswerable</answer>"))) == pytest.approx(0.8)
         assert mean_reward(play(rules, demo(), scripted("silent"))) == pytest.approx(0.05)
@@ -226,7 +232,8 @@ def test_weights_and_what_they_may_be():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"num_agents": 5}, {"num_agents": True}, {"deal": "fair"}, {"feedback": "peer"}, {"reward_mode": "end"},
+        {"num_agents": 5}, {"num_agents": True}, {"num_agents": 2.0},
+        {"deal": "fair"}, {"feedback": "peer"}, {"reward_mode": "end"},
         {"scorer": "squad"}, {"unanswerable_rate": 2}, {"message_chars": 0}, {"answer_words": 0.5},
         {"answer_metric": "rouge"}, {"evidence_items": -1},
     ],
@@ -234,6 +241,18 @@ def test_weights_and_what_they_may_be():
 def test_settings_that_make_no_game(settings):
     with pytest.raises(OptionError, match=next(iter(settings))):
         SplitContext(**settings)
+
+
+@pytest.mark.parametrize(("scorer", "gold"), [("gsm8k", "five"), ("choice", "B) blue"), ("yesno", "maybe")])
+def test_a_gold_answer_that_its_scorer_cannot_read(scorer, gold):
+    with pytest.raises(TaskError, match=scorer):
+        parallel_env(tasks=[{**ROW, "answers": [gold], "scorer": scorer}]).reset(seed=0)
+
+
+def test_an_answer_is_scored_as_it_is_written():
+    row = {**ROW, "answers": ["x < 5"], "scorer": "squad_v1"}
+    (ended,) = play(game(), [Task("x", row)], oracle)
+    assert ended.reward == pytest.approx(1.0)
 
 
 def test_a_state_in_the_middle_of_an_episode_survives_json():

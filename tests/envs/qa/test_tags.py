@@ -20,7 +20,10 @@ LIMITS = Limits()
         ("<MESSAGE>hi</Message> so <Answer> Paris\n</ANSWER>", "hi", "Paris", 0),
         ("<think><answer>Rome</answer></think><answer>Paris</answer>", "", "Paris", 0),
         ("<think>a</think><answer>Rome</answer></think>", "", None, 0),
-        ("<answer>Paris</answer> <answer>the paris.</answer>", "", "the paris.", 0),
+        ("<answer>Paris</answer> <answer>paris </answer>", "", "paris", 0),
+        ("<answer>-5</answer> <answer>5</answer>", "", None, 1),
+        ("<answer>n < 5</answer>", "", "n < 5", 0),
+        ("<me\u017f\u017fage>hi</me\u017f\u017fage>", "", None, 0),
         ("<answer>Paris</answer> <answer>Rome</answer>", "", None, 1),
         ("<answer>Paris", "", "Paris", 1),
         ("<message>a <answer>Paris</answer>", "a", "Paris", 1),
@@ -48,7 +51,7 @@ def test_parts_are_cut_and_it_is_said():
 
 def test_evidence():
     said = read("<evidence>D3:0; d7 : 2, D4\nD3:0; D999999999:1; x</evidence>", LIMITS)
-    assert said.evidence == ((3, 0), (7, 2), (4, None)) and len(said.errors) == 2
+    assert said.evidence == ((3, 0), (7, 2), (4, None)) and len(said.errors) == 1
 
 
 def test_blanking_keeps_the_other_parts():
@@ -63,7 +66,7 @@ def test_blanking_keeps_the_other_parts():
 @given(st.text(alphabet="<>/messageanswer \n\0‹", max_size=300))
 def test_any_text_can_be_read_and_nothing_shown_holds_a_tag(reply):
     said = read(reply, LIMITS)
-    assert "<" not in said.message + (said.answer or "") and "\n" not in said.message
+    assert "<" not in said.message and "\n" not in said.message
     assert len(said.message) <= 600 and shown(said.message) == said.message
 
 
@@ -73,7 +76,16 @@ PIECES = ["<message>", "</message>", "<answer>", "</answer>", "</think>", "<evid
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_blanking_empties_the_message_and_nothing_else(reply):
     said, blanked = read(reply, LIMITS), read(without(reply, MESSAGE), LIMITS)
-    assert blanked.message == "" and (blanked.answer, blanked.evidence) == (said.answer, said.evidence)
+    assert blanked.message == "" and blanked.evidence == said.evidence
+    assert blanked.parts.keys() == said.parts.keys()
+    assert (blanked.answer is None) == (said.answer is None)
+    assert shown(blanked.answer or "") == shown(said.answer or "")
+    assert len(blanked.errors) == len(said.errors)
+
+
+def test_many_mistakes_of_a_kind_are_told_once():
+    (error,) = read(f"<evidence>{'x;' * 16_000}</evidence>", LIMITS).errors
+    assert error == "16000 of the facts you cited did not count: write D3:0; D7:2"
 
 
 @pytest.mark.parametrize("piece", ["<answer>", "</answer>", "<message>a</message>", "</think>", "D1:1;", "<", "\u202e"])

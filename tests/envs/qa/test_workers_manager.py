@@ -439,3 +439,11 @@ def test_variants_keep_every_promise(variant, check):
         assert note == "no channel from ['manager']: blank changes nothing that teammates are shown of them"
     elif check not in ("channel", "golden", "supersuit"):
         assert note is None, note
+
+
+@pytest.mark.parametrize("message", ["none", ".NoNe?!;;;", "!!?!!!", "NONE."])
+def test_an_abstention_tells_nothing_however_it_is_written(message):
+    env = parallel_env(tasks=[ROW])
+    env.reset(seed=0)
+    seen, *_ = env.step({agent: f"<message>{message}</message>" for agent in env.possible_agents})
+    assert seen["manager"].count(": NONE") == len(env.possible_agents) - 1 and message not in seen["manager"].split(":")

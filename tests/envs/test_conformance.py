@@ -51,6 +51,8 @@ def has_strict(id: str) -> bool:
 ITEMS = {
     "writing/tldr": {"prompt": "POST: My hens lay in the shed now.\n\nTL;DR:", "completion": "Hens moved."},
     "writing/arxiv": {"abstract_text": ["We count wrens.", "There are many."], "article_text": ["One. Two."]},
+    # A scorer of numbers would refuse a canary as gold.
+    "qa/debate": {"question": "Name a bird.", "answers": ["wren"], "scorer": "squad_v1"},
 }
 SOLUTIONS = ("aux", "main", "canonical_solution")
 GOLD = {
@@ -71,8 +73,8 @@ TURNS = {"qa/retrieve_answer": 4}
 SILENT = {"qa/workers_manager": "no channel from ['manager']"}
 
 
-# Where a joint action runs a program, fewer tasks and hostile replies are played: a mode for each kind of text by
-# default, the others among the slow tests.
+# Where a joint action runs a program, fewer tasks and hostile replies are played. By default the ids as they are and a
+# mode for each kind of text; the others among the slow tests.
 FEW = 6
 QUICK = ("coding/humaneval-v0-diagnosis-strict", "coding/classeval-v0-group")
 
@@ -98,7 +100,9 @@ def variants(id: str) -> Iterator[tuple[str, Subject]]:
 
 SUBJECTS = dict(variant for id in IDS for variant in variants(id))
 NAMES = [
-    pytest.param(name, marks=pytest.mark.slow) if name.startswith("coding/") and name not in (*IDS, *QUICK) else name
+    pytest.param(name, marks=pytest.mark.slow)
+    if name.startswith(("coding/", "qa/")) and name not in (*IDS, *QUICK)
+    else name
     for name in SUBJECTS
 ]
 TOYS = {

@@ -278,7 +278,6 @@ def test_the_demo_set_needs_a_second_search():
 
 
 VARIANTS = {
-    "pipelined": {},
     "sequential": {"schedule": "sequential", "feedback": "peers"},
     "delta": {"reward_mode": "delta", "feedback": "oracle", "max_turns": 5},
     "alone": {"num_agents": 1, "max_turns": 2},
@@ -286,10 +285,9 @@ VARIANTS = {
 NOTED = {"golden", "supersuit"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(
-    "name", [name if name == "pipelined" else pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS]
-)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_it_keeps_every_promise(name, check):
     # One corpus, so that a row begins as it does among all others when it is played by itself.
     records = (from_row(row) for split in ("train", "eval") for row in invented_things(split))

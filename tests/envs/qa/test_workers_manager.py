@@ -415,8 +415,6 @@ def test_states_come_back_from_json():
 
 
 VARIANTS = {
-    "default": {},
-    "peers": {"feedback": "peers", "max_turns": 3},
     "peers+format": {"feedback": "peers+format", "max_turns": 3, "reward_mode": "per_turn"},
     "oracle": {"feedback": "oracle", "max_turns": 3, "reward_mode": "delta"},
     "alone": {"num_agents": 1},
@@ -427,6 +425,7 @@ VARIANTS = {
 GOLD = ("answers", "kind")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_variants_keep_every_promise(variant, check):
@@ -445,5 +444,5 @@ def test_variants_keep_every_promise(variant, check):
 def test_an_abstention_tells_nothing_however_it_is_written(message):
     env = parallel_env(tasks=[ROW])
     env.reset(seed=0)
-    seen, *_ = env.step({agent: f"<message>{message}</message>" for agent in env.possible_agents})
+    seen, *_ = env.step(dict.fromkeys(env.possible_agents, f"<message>{message}</message>"))
     assert seen["manager"].count(": NONE") == len(env.possible_agents) - 1 and message not in seen["manager"].split(":")

@@ -54,6 +54,8 @@ from comlrl_learners.team import (
 from comlrl_learners.tracking import Tracking, plain, run_name
 
 log = logging.getLogger(__name__)
+LARGE_ROUND = 5_000
+"""Joint actions of a round from which on a trainer says how many there may be."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ class Trainer(Generic[ConfigT]):
         agents = self.playground.game.agents
         check_agents(agents)
         self._check_turns()
+        self._warn_of_large_trees()
         if self.held_out is not None and self.held_out.game.agents != agents:
             raise ConfigError(f"eval_env has the agents {self.held_out.game.agents}, and the team is {agents}.")
         self.team = build_team(policies, agents, self._loading(place(config.devices, agents, "devices")))
@@ -369,6 +372,21 @@ class Trainer(Generic[ConfigT]):
                 f"max_turns={asked}, and {self.playground.name} ends after {most}. Make the environment with "
                 f"max_turns={asked}, or use max_turns={most}."
             )
+
+    def _warn_of_large_trees(self) -> None:
+        """Say so if the trees of a round are larger than anybody may want them."""
+        config, turns = self.config, self.config.max_turns or self.playground.game.max_turns
+        if turns is None:
+            return
+        agents = len(self.playground.game.agents) if config.joint_mode == "cross" else 1
+        branches = config.num_generations**agents
+        actions = config.items_per_rollout * sum(branches**turn for turn in range(1, turns + 1))
+        if actions > LARGE_ROUND:
+            log.warning(
+                "A round plays up to %s joint actions: %d tasks, and each of %d turns goes on from every one of %d. "
+                "Lower num_generations, max_turns or items_per_rollout if that takes too long.",
+                f"{actions:,}", config.items_per_rollout, turns, branches,
+            )  # fmt: skip
 
     def _facts(self, horizon: int) -> dict[str, Any]:
         """What a checkpoint of this run and the run that goes on from it must have in common."""

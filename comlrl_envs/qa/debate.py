@@ -56,8 +56,8 @@ from comlrl_envs.qa.discussion import Discussion, form, grade, moved, vote_accur
 from comlrl_envs.qa.documents import Document, document, quoted
 from comlrl_envs.qa.records import QARecord, from_row
 from comlrl_envs.qa.sets import qa_loader
-from comlrl_envs.qa.team_question import TeamQuestion, Voice, gold_answer, heard, team_size
-from comlrl_envs.qa.vote import canonical, most_agreed
+from comlrl_envs.qa.team_question import NO_DOCUMENTS, TeamQuestion, Voice, answer_form, gold_answer, heard, team_size
+from comlrl_envs.qa.vote import CANONICAL, canonical, most_agreed
 from comlrl_envs.scenario import Actions, Score, State
 from comlrl_envs.tasks import Row
 
@@ -65,8 +65,6 @@ FEEDBACK = team_question.FEEDBACK
 VIEWS = MESSAGES, ANSWERS_ONLY = ("messages", "answers_only")
 ASYMMETRIES = NONE, FACTS = ("none", "facts")
 NO_ANSWER = "none"
-KINDS = {"gsm8k": ", a number", "yesno": ", yes or no", "choice": ", a letter"}
-"""By scorer how an answer is written."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +140,10 @@ class Debate(TeamQuestion):
             "the end is the team's answer."
         )
         message = "" if alone or self.view == ANSWERS_ONLY else "<message>your reasons, for teammates</message>\n"
-        pages = self.pages(state, agent)
+        pages = self.pages(state, agent) or (NO_DOCUMENTS if self.asymmetric == FACTS else "")
         documents = f"\n\n{'Documents' if alone or self.asymmetric == NONE else 'Your documents'}:\n{pages}"
         return (
-            f"{role} Write, between tags:\n{message}<answer>your answer</answer>{KINDS.get(state.scorer, '')}\n\n"
+            f"{role} Write, between tags:\n{message}<answer>your answer</answer>{answer_form(state)}\n\n"
             f"Question: {state.question}{documents if pages else ''}"
         )
 
@@ -165,7 +163,7 @@ class Debate(TeamQuestion):
 
     def _shown(self, state: Discussion, answer: str | None) -> str:
         """An answer as it is shown: of a kind with a form of its own nothing but this form."""
-        text = canonical(answer, state.scorer) if state.scorer in KINDS else tags.shown(answer or "")
+        text = canonical(answer, state.scorer) if state.scorer in CANONICAL else tags.shown(answer or "")
         return text[: self.message_chars] or NO_ANSWER
 
     def blank(self, reply: str) -> str:

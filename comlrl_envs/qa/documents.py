@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from comlrl_envs.qa.answers import squad_v1
 from comlrl_envs.qa.records import Paragraph
 from comlrl_envs.qa.tags import shown
 from comlrl_envs.scenario import State
@@ -60,6 +61,11 @@ def quoted(documents: Sequence[Document], facts: Facts, chars: int) -> tuple[str
     held = tuple((number, sentence) for number, sentence in facts if number in own)
     texts = [own[number].text if sentence is None else own[number].sentences[sentence] for number, sentence in held]
     return shown(" ".join(texts))[:chars].strip(), held
+
+
+def passed_on(text: str, message: str) -> bool:
+    """Whether a message tells what a text tells: half of its words."""
+    return squad_v1(message, [text]).recall >= 0.5
 
 
 def cited(facts: Facts) -> str:

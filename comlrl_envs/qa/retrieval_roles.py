@@ -20,7 +20,6 @@ REWRITER, SELECTOR, ANSWERER = "rewriter", "selector", "answerer"
 OWN_TAG = {REWRITER: tags.QUERY, SELECTOR: tags.SELECT, ANSWERER: tags.ANSWER}
 """By role the tag that it writes beside messages."""
 ROLES = tuple(OWN_TAG)
-WAIT = "Wait for your teammates; reply with <message></message>."
 _RULES = (
     "The rewriter writes queries for a search by words, the selector picks among the documents that they find, and the "
     "answerer answers from those picked."

@@ -190,9 +190,7 @@ class RetrieveAnswer(TeamQuestion):
     def observe(self, state: State, agent: str) -> str:
         """What is new for an agent whose turn it is; the others wait."""
         assert isinstance(state, Searching)
-        if agent not in self.acting(state):
-            return f"Turn {state.turn + 1} of {self.max_turns}.\n{roles.WAIT}"
-        return super().observe(state, agent)
+        return super().observe(state, agent) if agent in self.acting(state) else ""
 
     def lines(self, state: Searching, agent: str) -> Sequence[str]:
         """The teammates' messages, then what the role is shown."""

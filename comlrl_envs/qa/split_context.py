@@ -8,7 +8,7 @@
   default; ``"peers"``: without these; ``"oracle"``: and whether the team is right, for ablations).
 - Action: ``<message>...</message>`` to the team, ``<answer>...</answer>`` (``answer_words`` at most), and
   ``<evidence>D3:0; D7</evidence>``: own documents, or sentences of them. Text outside of tags says nothing. The last
-  answer and the last evidence that a reader gave stand.
+  answer and the last evidence that a reader gave stand; different answers in one reply are none.
 - Reward: worth = 0.75 x mean F1 (``answer_metric="em"``: exactness) of all readers' answers
   (``answer_rule="worst"``: the worst; ``"designated"``: the first reader's) + 0.20 x F1 of the evidence that they cite
   together + 0.05 x share of readers whose last reply keeps the form - 0.10 x share of messages
@@ -24,8 +24,9 @@
   The others lose one that supports nothing, if they have one, so that the number of documents does not tell.
 - Data: ``dataset="hotpotqa"`` (CC BY-SA 4.0; default), ``"musique"`` (CC BY 4.0), ``"2wikimultihopqa"`` (Apache-2.0) or
   ``"strategyqa"`` (MIT; each fact is a document), scored as the set's own script does. Demo set: 64 train and 32 eval
-  questions about invented facts, written for this project (MIT). Rows of your own: in the form of any of these files,
-  or ``{"question", "answers", "paragraphs": [{"title", "sentences"}], "support": [[paragraph, sentence or null]]}``.
+  questions about invented facts, written for this project (MIT). Rows of your own: as they stand in any of these
+  files (``data_dir=`` reads whole files), or ``{"question", "answers", "paragraphs": [{"title", "sentences"}],
+  "support": [[paragraph, sentence or null]]}``.
 - Channel: messages. That an episode goes on tells besides that not all have given the same answer.
 - Versions: v0, first release.
 
@@ -67,15 +68,17 @@ from comlrl_envs.qa.answers import AnswerScore
 from comlrl_envs.qa.deal import DEALS, Hands, labels
 from comlrl_envs.qa.deal import deal as deal_hands
 from comlrl_envs.qa.demo.darker_things import darker_things
-from comlrl_envs.qa.documents import Document, Facts, cited, document, quoted
+from comlrl_envs.qa.documents import Document, Facts, cited, document, passed_on, quoted
 from comlrl_envs.qa.records import QARecord, from_row
 from comlrl_envs.qa.rows import parse
 from comlrl_envs.qa.sets import qa_loader
 from comlrl_envs.qa.support import hotpotqa_support, joint
 from comlrl_envs.qa.team_question import (
+    NO_DOCUMENTS,
     Asked,
     TeamQuestion,
     Voice,
+    answer_form,
     answer_score,
     gold_answer,
     heard,
@@ -204,15 +207,18 @@ class SplitContext(TeamQuestion):
             f"You answer a question from documents in {self.max_turns} turns."
             if alone
             else f"You are {agent}, one of {self.num_agents} readers who answer a question together in "
-            f"{self.max_turns} turns. Each reader holds other documents, and "
+            f"{self.max_turns} turns. "
+            f"{'All readers hold the same' if self.deal == 'full' else 'Each reader holds other'} documents, and "
             f"{'all of you must answer' if self.answer_rule != 'designated' else f'{self.agents[0]} answers for all'}."
         )
         message = "" if alone else "<message>what teammates should know</message>\n"
         return (
-            f"{role} Write, between tags:\n{message}<answer>your answer</answer> in a few words, as soon as you know "
+            f"{role} Write, between tags:\n{message}<answer>your answer</answer>"
+            f"{answer_form(state)}, as soon as you know "
             f'it, or "{UNANSWERABLE}" if the documents do not tell\n<evidence>D1:0; D2</evidence> for sentences or '
             "documents of yours that it rests on\n\n"
-            f"Question: {state.question}\n\n{'Documents' if alone else 'Your documents'}:\n{self.pages(state, agent)}"
+            f"Question: {state.question}\n\n{'Documents' if alone else 'Your documents'}:\n"
+            f"{self.pages(state, agent) or NO_DOCUMENTS}"
         )
 
     def held(self, state: Reading, agent: str) -> tuple[Document, ...]:
@@ -230,7 +236,7 @@ class SplitContext(TeamQuestion):
             said = tags.read(actions[agent], self.limits)
             own = _own(said.evidence, state.hands[place])
             stray = len(said.evidence) - len(own)
-            errors = [f"{stray} of the facts you cited are none of your documents"] if stray else []
+            errors = [f"{stray} of the facts you cited did not count: cite your own documents"] if stray else []
             voices.append(heard(said, state.voices[place], errors))
             evidence.append(own or state.evidence[place])
         return replace(state, voices=tuple(voices), evidence=tuple(evidence))
@@ -287,11 +293,12 @@ class SplitContext(TeamQuestion):
         return replies
 
     def _knows(self, state: Reading, place: int) -> bool:
-        """Whether an agent was told what the others hold; where nobody can be told, the oracle goes ahead."""
-        others = [other for other in range(self.num_agents) if other != place]
-        told = [quoted(state.hands[other], state.support, self.message_chars)[0] for other in others]
+        """Whether an agent was told what it does not hold itself; where nobody can be told, the oracle goes ahead."""
+        own = {each.number for each in state.hands[place]}
+        missing = tuple(fact for fact in state.support if fact[0] not in own)
+        due = [quoted(hand, missing, self.message_chars)[0] for hand in state.hands]
         return not self.channel or all(
-            state.voices[other].message == text for other, text in zip(others, told, strict=True) if text
+            passed_on(text, voice.message) for text, voice in zip(due, state.voices, strict=True) if text
         )
 
     def best(self, state: State) -> float:

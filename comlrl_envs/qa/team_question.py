@@ -20,6 +20,9 @@ from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
 
 FEEDBACK = board.FEEDBACK
 REWARD_MODES = ("terminal", "per_turn", "delta")
+NO_DOCUMENTS = "(none)"
+FORMS = {"gsm8k": ", a number", "yesno": ", yes or no", "choice": ", a letter", "reasoning_gym": ""}
+"""By scorer how an answer is written."""
 NO_TAG = "it had no tag, so nothing of it counted"
 
 
@@ -94,6 +97,11 @@ def answer_score(state: Asked, answer: str | None) -> AnswerScore:
     if not state.answers:
         return RIGHT if says_nothing(answer) else NOTHING
     return SCORERS[state.scorer](answer, state.answers) if answer else NOTHING
+
+
+def answer_form(state: Asked) -> str:
+    """What a brief says of the form of an answer, behind its tag."""
+    return FORMS.get(state.scorer, " in a few words")
 
 
 def gold_answer(state: Asked) -> str:

@@ -38,9 +38,9 @@ Example:
     >>> env = comlrl_envs.make("qa/workers_manager", source="demo")
     >>> observations, _ = env.reset(seed=0)
     >>> observations["worker_1"].splitlines()[-1]
-    'Nina keeps a black cup in the office.'
+    'We eat cheese today.'
     >>> observations["manager"].splitlines()[-1]
-    'Question: Who keeps the cup?'
+    'Question: Who keeps the drum?'
 """
 
 from __future__ import annotations

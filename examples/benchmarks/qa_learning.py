@@ -6,14 +6,15 @@ The prompts of the games are beyond the tiny policy; `prompts=` says the same in
 only what the agent is shown in the game: each has its own documents. It cannot cite evidence, which carries no weight
 here, and answers count if they are exactly right.
 
-`alone` is the best that any team could earn whose members tell each other nothing, computed from the demo facts
-(see `chance_alone`); `closed` is the trained team when what it tells teammates is emptied (`protocol="solo"`).
+`alone` is the most that any team could earn whose members tell each other nothing, computed from the demo facts, where
+that is known; `closed` is the trained team when what it tells teammates is emptied (`protocol="solo"`).
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ import torch
 
 from comlrl_envs import TextEnv, make
 from comlrl_envs.evaluation import Report, clustered_mean, evaluate
+from comlrl_envs.qa.demo.darker_things import chance_alone, darker_things
+from comlrl_envs.qa.demo.kept_things import kept_things, unheard_f1
 from comlrl_learners import MAGRPOConfig, MAGRPOTrainer, SamplingParams
 from comlrl_learners.hosting import HostedPolicy
 
@@ -40,11 +43,13 @@ class Plan:
     Attributes:
         settings: Keyword arguments of the environment.
         prompts: In the tiny policy's forms.
+        alone: The most that a team earns on the held-out tasks whose members tell each other nothing; None if unknown.
         rounds: Of training, `items` tasks and `generations` replies an agent and turn each.
     """
 
     settings: Mapping[str, Any]
     prompts: str | Mapping[str, str]
+    alone: float | None = None
     rounds: int = 40
     items: int = 12
     generations: int = 8
@@ -56,6 +61,13 @@ class Plan:
         return make(id, source="demo", split=split, memory="none", prompts=self.prompts, **self.settings)
 
 
+def alone_with_half() -> float:
+    """The worth of two readers who each hold one of the two facts and hear nothing, at best."""
+    rows = darker_things("eval")
+    texts = [(row, paragraph["sentences"][0]) for row in rows for paragraph in row["paragraphs"]]
+    return 0.95 * statistics.fmean(chance_alone(row, text, "eval") for row, text in texts) + 0.05
+
+
 PLANS: dict[str, Plan] = {
     "qa/split_context": Plan(
         {
@@ -65,6 +77,7 @@ PLANS: dict[str, Plan] = {
             "weights": {"answer": 0.95, "support": 0.0},
         },
         "{texts} {question} Send a message and the answer.",
+        alone=alone_with_half(),
     ),
     "qa/debate": Plan(
         {"max_turns": 2, "feedback": "peers"}, "{question} Put the answer in tags.", rounds=20, generations=4
@@ -72,15 +85,16 @@ PLANS: dict[str, Plan] = {
     "qa/workers_manager": Plan(
         {"max_turns": 2, "feedback": "peers"},
         {**dict.fromkeys(WORKERS, "Tell your teammate this fact: {texts}"), "manager": "Answer the question."},
+        alone=0.80 * unheard_f1(kept_things("eval")) + 0.05,
     ),
     "qa/retrieve_answer": Plan(
         {"max_turns": 2, "feedback": "peers"},
         {
-            "rewriter": "Write a message: {question}",
-            "selector": "Repeat: <select>D1, D2</select>",
+            "rewriter": "Tell your teammate this fact: {question}",
+            "selector": "Write a message: {question}",
             "answerer": "{question} Put the answer in tags.",
         },
-        rounds=20,
+        max_new_tokens=48,
     ),
 }
 
@@ -89,7 +103,8 @@ def main() -> None:
     """Train once per id and seed and print the table."""
     options = parse()
     torch.set_num_threads(1)
-    print("| id | seed | before | after | gain, 95 % | closed | CPU s |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print("| id | seed | before | after | gain, 95 % | alone | closed | CPU s |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for id in options.ids:
         for seed in options.seeds:
             plan = replace(PLANS[id], rounds=options.rounds or PLANS[id].rounds)
@@ -121,7 +136,8 @@ def row(id: str, plan: Plan, seed: int) -> str:
     closed = evaluate(held_out, team, samples=SAMPLES, protocol="solo") if held_out.game.scenario.channel else None
     gain = clustered_mean(differences(before, after))
     cells = [mean(before), mean(after), f"{gain.mean:.3f} [{gain.low:.3f}, {gain.high:.3f}]"]
-    return " | ".join([*cells, "-" if closed is None else mean(closed), f"{spent:.0f}"])
+    alone = "-" if plan.alone is None else f"{plan.alone:.3f}"
+    return " | ".join([*cells, alone, "-" if closed is None else mean(closed), f"{spent:.0f}"])
 
 
 def differences(before: Report, after: Report) -> list[list[float]]:

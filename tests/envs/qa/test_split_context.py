@@ -76,7 +76,8 @@ def test_only_own_documents_can_be_cited_and_the_reader_is_told():
     mira, tom, number = holder(episode, "Mira")
     (after,) = rules.step_many([(episode, {tom: f"<evidence>D{number}:1</evidence>", mira: "<message></message>"})])
     assert after.score.metrics["support_f1"] == 0.0
-    assert "Your last reply: 1 of the facts you cited are none of your documents." in rules.prompts(after)[tom]
+    told = "Your last reply: 1 of the facts you cited did not count: cite your own documents."
+    assert told in rules.prompts(after)[tom]
 
 
 def test_a_penalty_never_takes_more_than_there_is():
@@ -282,3 +283,22 @@ def test_a_template_may_name_what_its_reader_alone_holds():
     assert sorted(seen.values()) == sorted(f"{text} {question}" for text in texts)
     with pytest.raises(TaskError, match="documents"):
         parallel_env(source="demo", prompts="{document}").reset(seed=0)
+
+
+def test_who_holds_everything_needs_nobody():
+    rules = game(deal="full")
+    assert "All readers hold the same documents" in rules.prompts(start(rules))["reader_1"]
+    assert mean_reward(play(rules, demo(), blanked(*READERS))) == pytest.approx(1.0)
+
+
+def test_the_oracle_takes_a_fact_in_other_words():
+    rules = game()
+    (told,) = rules.step_many(
+        [(start(rules), {r: f"<message>{_in_short(start(rules), r)}</message>" for r in READERS})]
+    )
+    assert all("<answer>attic</answer>" in reply for reply in oracle(rules, told).values())
+
+
+def _in_short(episode, reader):
+    texts = " ".join(document.text for document in episode.state.hands[READERS.index(reader)])
+    return texts.replace("keeps", "has").replace("lost", "misses")

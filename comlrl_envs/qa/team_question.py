@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from comlrl_envs.errors import OptionError, TaskError, one_of, positive_int
 from comlrl_envs.qa import board, tags
@@ -66,9 +66,6 @@ class Asked(State):
     turn: int = 0
     voices: tuple[Voice, ...] = ()
     earned: tuple[float, ...] = ()
-
-
-AskedT = TypeVar("AskedT", bound=Asked)
 
 
 def heard(said: tags.Said, before: Voice, errors: Sequence[str] = ()) -> Voice:

@@ -19,8 +19,15 @@ def drop(prediction: str, golds: Sequence[str]) -> AnswerScore:
     """The best score of one span over gold answers of one span each; precision and recall are not rounded."""
     if not golds:
         raise ValueError("there is no gold answer; give at least one")
-    scores = [(*spans([prediction], [gold]), *_precision_recall(prediction, gold)) for gold in golds]
+    own = normal_form(prediction)
+    scores = [_one_span(own, normal_form(gold)) for gold in golds]
     return AnswerScore(*map(max, zip(*scores, strict=True)))
+
+
+def _one_span(own: str, gold: str) -> tuple[float, float, float, float]:
+    """Exact match, F1, precision and recall of two normalised spans."""
+    words, wanted = set(own.split()), set(gold.split())
+    return float(own == gold), float(np.round(_f1(words, wanted), 2)), *_shares(words, wanted)
 
 
 def drop_script(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
@@ -59,11 +66,6 @@ def _f1(own: set[str], gold: set[str]) -> float:
     if numbers and not numbers & own:
         return 0.0
     return harmonic(*_shares(own, gold))
-
-
-def _precision_recall(prediction: str, gold: str) -> tuple[float, float]:
-    own, wanted = (set(normal_form(text).split()) for text in (prediction, gold))
-    return _shares(own, wanted)
 
 
 def _shares(own: set[str], gold: set[str]) -> tuple[float, float]:

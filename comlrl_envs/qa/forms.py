@@ -254,6 +254,11 @@ FORMS: tuple[Form, ...] = (
 """The first whose fields a row has, and that it fits, is its form."""
 
 
+def _known() -> str:
+    forms = "; ".join(f"{form.name} ({', '.join(sorted(form.fields))})" for form in FORMS)
+    return f"Known are: {forms}."
+
+
 def form_of(row: Row) -> Form:
     """The form of a row.
 
@@ -262,10 +267,9 @@ def form_of(row: Row) -> Form:
     """
     found = next((form for form in FORMS if form.fields <= row.keys() and form.fits(row)), None)
     if found is None:
-        known = "; ".join(f"{form.name} ({', '.join(sorted(form.fields))})" for form in FORMS)
         given = f"{sorted(map(str, row))}"
         raise TaskError(
-            f"A row with the fields {given:.300} is of no known set. Known are: {known}. A row by hand may also have "
+            f"A row with the fields {given:.300} is of no known set. {_known()} A row by hand may also have "
             f"{', '.join(sorted(OWN_FIELDS - {'question', 'answer', 'answers'}))}; 'answers' is a list of texts, "
             "'answer' one text."
         )
@@ -305,9 +309,11 @@ def read_file(path: str | Path, corpus: str | Path | None = None) -> Iterator[QA
     try:
         texts = {} if corpus is None else _texts(Path(corpus))
         rows = list(file_rows(Path(path)))
-    except (ValueError, TypeError, KeyError, RecursionError) as bad:
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as bad:
         reason = f"{type(bad).__name__}: {bad}"
-        raise TaskError(f"{path} is no set of questions in JSON or JSON lines ({reason:.300}).") from bad
+        raise TaskError(
+            f"{path} is no set of questions, in JSON or JSON lines, that can be read ({reason:.300}). {_known()}"
+        ) from bad
     for place, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise TaskError(f"Row {place} of {path} is a {type(row).__name__}; expected an object with its fields.")

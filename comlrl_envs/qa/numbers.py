@@ -7,6 +7,7 @@ thousands commas, a dollar sign, a unit and a percent sign do not matter, and va
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import deque
 from decimal import Decimal
@@ -14,6 +15,8 @@ from decimal import Decimal
 INVALID = "[invalid]"
 """What the official rule extracts where it finds nothing."""
 TOLERANCE = Decimal("1e-6")
+MOST_SIGNS = 300
+"""Characters of a number; what is longer is none."""
 
 _OFFICIAL = re.compile(r"#### (\-?[0-9\.\,]+)")
 # A number begins and ends with a digit, so that a comma of the sentence is no part of it; a fraction, a power of ten
@@ -25,6 +28,7 @@ _SAID = re.compile(
     rf"\banswer(?:\s{{1,8}}is)?\s{{0,8}}[:=]?\s{{0,8}}[*\\(]{{0,8}}(?={_NUMBER})", re.ASCII | re.IGNORECASE
 )
 _BOXED = "\\boxed{"
+_BRACES = re.compile("[{}]")
 
 
 def official_extract(text: str) -> str:
@@ -42,6 +46,7 @@ def official_correct(completion: str, gold: str) -> bool:
     return wanted != INVALID and official_extract(completion) == wanted
 
 
+@functools.lru_cache(maxsize=256)
 def extract_number(text: str) -> Decimal | None:
     """The number that a text gives as its answer, or None; see the module for the order in which it is looked for.
 
@@ -77,8 +82,8 @@ def _first(text: str, start: int) -> Decimal | None:
     return None if found is None else _value(found.group())
 
 
-def _value(number: str) -> Decimal:
-    return Decimal(number.replace(",", "").replace("$", "").replace("+", ""))
+def _value(number: str) -> Decimal | None:
+    return None if len(number) > MOST_SIGNS else Decimal(number.replace(",", "").replace("$", "").replace("+", ""))
 
 
 def _last_box(text: str) -> str | None:
@@ -88,8 +93,8 @@ def _last_box(text: str) -> str | None:
         return None
     start += len(_BOXED)
     depth = 1
-    for end in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[end], 0)
+    for brace in _BRACES.finditer(text, start):
+        depth += 1 if brace.group() == "{" else -1
         if depth == 0:
-            return text[start:end]
+            return text[start : brace.start()]
     return text[start:]

@@ -15,7 +15,7 @@ Scorer: TypeAlias = Callable[[str, Sequence[str]], AnswerScore]
 
 RIGHT = AnswerScore(1.0, 1.0, 1.0, 1.0)
 _POLARITY = {"yes": "yes", "true": "yes", "correct": "yes", "no": "no", "false": "no", "incorrect": "no"}
-_LETTER = re.compile(r"\s*\(?\s*([A-Za-z])\s*(?:[).:]\s*)?")
+_LETTER = re.compile(r"\(?\s*([A-Za-z])\s*[).:]?")
 
 
 def gsm8k(prediction: str, golds: Sequence[str]) -> AnswerScore:
@@ -55,7 +55,7 @@ def letter(text: str) -> str:
     >>> letter(" (b) "), letter("B or C")
     ('B', '')
     """
-    found = _LETTER.fullmatch(text)
+    found = _LETTER.fullmatch(text.strip())
     return found.group(1).upper() if found else ""
 
 

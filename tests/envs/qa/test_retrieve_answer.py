@@ -136,6 +136,7 @@ def test_changes_sum_to_the_worth_at_the_end():
 SMALL = {"queries": 1, "query_chars": 20, "selected_docs": 2, "candidates": 1, "first_hits": 1, "hits": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["terminal", "per_turn", "delta"])
 @pytest.mark.parametrize("settings", [{}, {"schedule": "sequential"}, {"num_agents": 1}, {**SMALL, "max_turns": 7}])
 def test_no_scripted_policy_earns_more_than_is_reachable(mode, settings):

@@ -183,3 +183,12 @@ def test_any_text_has_a_number_or_none(text):
 @pytest.mark.parametrize("text", ["-$-5", "+-5", "--5", "$-5", "-$5"])
 def test_a_number_has_one_sign(text):
     assert extract_number(text) == -5
+
+
+def test_long_answers_neither_break_nor_stall_a_scorer():
+    start = time.process_time()
+    for text in ("9" * 1_000_001, " " * 20_000 + "x", "( " * 10_000, "\\boxed{" + "{" * 100_000):
+        for scorer in SCORERS.values():
+            assert scorer(text, ["12"]).em == 0.0
+    assert extract_number("9" * 301) is None and extract_number("9" * 300) is not None
+    assert time.process_time() - start < 5

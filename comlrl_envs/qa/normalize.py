@@ -13,7 +13,6 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _DELETED = str.maketrans("", "", string.punctuation)
 _SPACED = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`", " "))  # the quotes that TriviaQA lists
 _DROP_WORDS = re.compile("[ -]")
-_NUMBERS_IN_WORDS = ("nan", "inf", "infinity")
 
 
 def squad(text: str) -> str:
@@ -52,9 +51,9 @@ def _drop_word(word: str) -> str:
 
 def is_number(text: str) -> bool:
     """Whether ``float`` takes ``text``: also ``"1e3"``, ``"nan"`` and full-width digits."""
-    if text[:1].isascii() and text[:1].isalpha():
-        # Most words are told so in a fraction of the time that a refusal of ``float`` takes.
-        return text.strip().lower() in _NUMBERS_IN_WORDS
+    if text[:1].isascii() and text[:1].isalpha() and text[:3].lower() not in ("nan", "inf"):
+        # Most words are refused so in a fraction of the time that ``float`` takes.
+        return False
     try:
         float(text)
     except ValueError:

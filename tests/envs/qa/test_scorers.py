@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from comlrl_envs.qa.normalize import is_number
 from comlrl_envs.qa.numbers import extract_number, official_correct
 from comlrl_envs.qa.scorers import SCORERS, letter, polarity
 from comlrl_envs.qa.support import hotpotqa_support, musique_support, twowiki_support
@@ -192,3 +193,13 @@ def test_long_answers_neither_break_nor_stall_a_scorer():
             assert scorer(text, ["12"]).em == 0.0
     assert extract_number("9" * 301) is None and extract_number("9" * 300) is not None
     assert time.process_time() - start < 5
+
+
+@given(st.text(alphabet="naifNAIFty1e_. +-\t\n\x1c\u0663x", max_size=10))
+def test_what_is_a_number_is_what_float_takes(text):
+    try:
+        float(text)
+    except ValueError:
+        assert not is_number(text)
+    else:
+        assert is_number(text)

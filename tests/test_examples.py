@@ -33,7 +33,7 @@ QUICK = ("length_ratio", "multi_turn_feedback", "algorithms/maremax", "algorithm
 
 
 def scripts():
-    """The examples by name; measurements and other projects' learners are no examples of this kind."""
+    """The examples of training by name; measurements and other projects' learners are none, nor are environments."""
     found = [*EXAMPLES.glob("*.py"), *(EXAMPLES / "algorithms").glob("*.py")]
     return {path.relative_to(EXAMPLES).with_suffix("").as_posix(): path for path in found}
 

@@ -58,7 +58,7 @@ def test_own_tasks(id, form, tmp_path):
     assert env.tasks.origin == ("mine" if form == "task_set" else "given rows")
     listed = comlrl_envs.make(id, tasks=rows, split="train[1:5]")
     assert play(env) == play(listed)
-    vector = comlrl_envs.make_vec(id, 2, tasks=given)
+    vector = comlrl_envs.make_vec(id, 2, tasks=given, split="train[1:5]")
     observations, _ = vector.reset(seed=0, options={"task": "own2"})
     assert observations[0] == listed.reset(seed=0, options={"task": "own2"})[0]
 

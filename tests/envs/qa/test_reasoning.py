@@ -25,7 +25,7 @@ from .players import blanked, mean_reward, oracle, play
 
 pytest.importorskip("reasoning_gym")
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "reasoning_gym_debate.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "environments" / "reasoning_gym_debate.py"
 # Making a task of these takes a second or more.
 SLOW = {"figlet_font", "futoshiki", "group_anagrams", "sokoban", "zebra_puzzles", "advanced_geometry"}
 GENERATORS = [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in sorted(CHECKED)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from comlrl_envs.qa.answers import YES_NO
-from comlrl_envs.qa.documents import Document, Facts
+from comlrl_envs.qa.documents import Document, Facts, fact_texts, says
 from comlrl_envs.qa.normalize import squad
 from comlrl_envs.qa.tags import shown
 from comlrl_envs.qa.team_question import Asked
@@ -103,10 +103,7 @@ def page(chunk: Iterable[Document]) -> str:
 
 def facts_held(chunk: Iterable[Document], support: Facts) -> tuple[str, ...]:
     """The texts of the facts that a chunk holds, as a message would pass them on."""
-    own = {document.number: document for document in chunk}
-    held = [(own[number], sentence) for number, sentence in support if number in own]
-    texts = (document.text if place is None else document.sentences[place] for document, place in held)
-    return tuple(shown(text) for text in texts)
+    return tuple(shown(text) for text in fact_texts(chunk, support).values())
 
 
 def kept_support(chunks: Iterable[Chunk], support: Facts) -> Facts:
@@ -119,16 +116,6 @@ def spans(answers: Iterable[str], texts: Sequence[str]) -> tuple[str, ...]:
     """The answers, normalised, that can be quoted from some text; yes and no are said, not quoted."""
     forms = dict.fromkeys(form for answer in answers if (form := squad(answer)) and form not in YES_NO)
     return tuple(form for form in forms if any(says(text, (form,)) for text in texts))
-
-
-def says(text: str, forms: Iterable[str]) -> bool:
-    """Whether one of some normalised answers stands in a text, as whole words.
-
-    >>> says("In the U.S. they know.", ["us"]), says("They know.", ["no"])
-    (True, False)
-    """
-    words = f" {squad(text)} "
-    return any(f" {form} " in words for form in forms)
 
 
 @functools.lru_cache(maxsize=4096)

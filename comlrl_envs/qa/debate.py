@@ -50,18 +50,26 @@ import numpy as np
 from comlrl_envs.assemble import build_env
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import one_of
-from comlrl_envs.qa import board, deal, reasoning, tags, team_question
+from comlrl_envs.qa import board, deal, reasoning, tags
 from comlrl_envs.qa.demo.sums import sums
 from comlrl_envs.qa.discussion import Discussion, form, grade, moved, vote_accuracy
-from comlrl_envs.qa.documents import Document, document, quoted
+from comlrl_envs.qa.documents import Document, document, passed_on, quoted
 from comlrl_envs.qa.records import QARecord, from_row
 from comlrl_envs.qa.sets import qa_loader
-from comlrl_envs.qa.team_question import NO_DOCUMENTS, TeamQuestion, Voice, answer_form, gold_answer, heard, team_size
+from comlrl_envs.qa.team_question import (
+    NO_DOCUMENTS,
+    TeamQuestion,
+    Voice,
+    answer_form,
+    gold_answer,
+    heard,
+    numbered,
+    team_size,
+)
 from comlrl_envs.qa.vote import CANONICAL, canonical, most_agreed
 from comlrl_envs.scenario import Actions, Score, State
 from comlrl_envs.tasks import Row
 
-FEEDBACK = team_question.FEEDBACK
 VIEWS = MESSAGES, ANSWERS_ONLY = ("messages", "answers_only")
 ASYMMETRIES = NONE, FACTS = ("none", "facts")
 NO_ANSWER = "none"
@@ -102,7 +110,7 @@ class Debate(TeamQuestion):
     @property
     def agents(self) -> tuple[str, ...]:  # type: ignore[override]
         """``solver_1`` to ``solver_n``; one alone is ``solver``."""
-        return tuple(f"solver_{place + 1}" for place in range(self.num_agents)) if self.num_agents > 1 else ("solver",)
+        return numbered("solver", self.num_agents)
 
     def begin(self, item: Mapping[str, Any], rng: np.random.Generator) -> State:
         """The record, its paragraphs dealt if they are."""
@@ -249,7 +257,7 @@ class Debate(TeamQuestion):
         """
         if self._facts_pass:
             texts = {other: self._told(state, other) for other in range(self.num_agents) if other != place}
-            return all(state.voices[other].message == text for other, text in texts.items() if text)
+            return all(passed_on(text, state.voices[other].message) for other, text in texts.items() if text)
         if not self.channel or self.reward_mode != "terminal" or place == state.knower:
             return True
         told = state.turn > 0 and not state.private[state.knower]

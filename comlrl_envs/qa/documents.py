@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from comlrl_envs.qa.answers import squad_v1
+from comlrl_envs.qa.normalize import squad
 from comlrl_envs.qa.records import Paragraph
 from comlrl_envs.qa.tags import shown
 from comlrl_envs.scenario import State
@@ -57,10 +58,25 @@ def quoted(documents: Sequence[Document], facts: Facts, chars: int) -> tuple[str
     Returns:
         The text as teammates will be shown it, and the facts of these documents.
     """
+    texts = fact_texts(documents, facts)
+    return shown(" ".join(texts.values()))[:chars].strip(), tuple(texts)
+
+
+def fact_texts(documents: Iterable[Document], facts: Facts) -> dict[tuple[int, int | None], str]:
+    """What documents say of the facts that they hold, by fact."""
     own = {each.number: each for each in documents}
-    held = tuple((number, sentence) for number, sentence in facts if number in own)
-    texts = [own[number].text if sentence is None else own[number].sentences[sentence] for number, sentence in held]
-    return shown(" ".join(texts))[:chars].strip(), held
+    held = ((fact, own[fact[0]]) for fact in facts if fact[0] in own)
+    return {fact: each.text if fact[1] is None else each.sentences[fact[1]] for fact, each in held}
+
+
+def says(text: str, forms: Iterable[str]) -> bool:
+    """Whether one of some normalised answers stands in a text, as whole words.
+
+    >>> says("In the U.S. they know.", ["us"]), says("They know.", ["no"])
+    (True, False)
+    """
+    words = f" {squad(text)} "
+    return any(f" {form} " in words for form in forms)
 
 
 def passed_on(text: str, message: str) -> bool:

@@ -28,7 +28,7 @@ from comlrl_envs.qa.records import (
 )
 
 Row: TypeAlias = Mapping[str, Any]
-Corpus: TypeAlias = Mapping[str, str]
+Texts: TypeAlias = Mapping[str, str]
 """Texts by title."""
 
 _FACT_ENDS = re.compile(r"(?<=[^\s.][.!?])(?<!\b[A-Z]\.)(?<!\b[A-Z][a-z]\.)(?<!\bMrs\.)\s+(?=[A-Z\"'(])")
@@ -49,17 +49,17 @@ class Form:
 
     name: str
     fields: frozenset[str]
-    read: Callable[[Row, Corpus], QARecord]
+    read: Callable[[Row, Texts], QARecord]
     scorer: str
     others: frozenset[str] = frozenset()
     fits: Callable[[Row], bool] = lambda row: True
 
 
-def _by_hand(row: Row, corpus: Corpus) -> QARecord:
+def _by_hand(row: Row, corpus: Texts) -> QARecord:
     return from_row(row)
 
 
-def _multihop(row: Row, corpus: Corpus) -> QARecord:
+def _multihop(row: Row, corpus: Texts) -> QARecord:
     """HotpotQA and 2WikiMultihopQA, as files (lists of pairs) and on the hub (columns)."""
     facts = _pairs("supporting_facts", row["supporting_facts"], "title", "sent_id")
     if row.get("context") is None:
@@ -100,7 +100,7 @@ def _answers(given: Iterable[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(as_text("an answer", each) for each in given))
 
 
-def _musique(row: Row, corpus: Corpus) -> QARecord:
+def _musique(row: Row, corpus: Texts) -> QARecord:
     paragraphs = as_list("paragraphs", row["paragraphs"])
     name = as_text("the id", row["id"])
     hops = as_list("question_decomposition", row.get("question_decomposition") or ())
@@ -118,7 +118,7 @@ def _musique(row: Row, corpus: Corpus) -> QARecord:
     )
 
 
-def _squad(row: Row, corpus: Corpus) -> QARecord:
+def _squad(row: Row, corpus: Texts) -> QARecord:
     """A question of SQuAD with its passage, as on the hub."""
     answers = _answers(as_list("text", row["answers"]["text"]))
     title = as_text("title", row.get("title") or "").replace("_", " ")
@@ -136,7 +136,7 @@ def _has_answer_columns(row: Row) -> bool:
     return isinstance(row["answers"], Mapping)
 
 
-def _gsm8k(row: Row, corpus: Corpus) -> QARecord:
+def _gsm8k(row: Row, corpus: Texts) -> QARecord:
     """The number alone: the solution, with its marks for a calculator, is left behind."""
     gold = row["answer"].rpartition("#### ")[2].strip()
     return QARecord(as_name(row.get("id")), as_text("question", row["question"]), (gold,))
@@ -146,7 +146,7 @@ def _ends_in_number(row: Row) -> bool:
     return isinstance(row["answer"], str) and "#### " in row["answer"]
 
 
-def _strategyqa(row: Row, corpus: Corpus) -> QARecord:
+def _strategyqa(row: Row, corpus: Texts) -> QARecord:
     """Each fact is a paragraph; on the hub they are one text."""
     given = row["facts"]
     texts = _FACT_ENDS.split(given.strip()) if isinstance(given, str) else as_list("facts", given)
@@ -168,7 +168,7 @@ def _yes_or_no(answer: Any) -> str:
     return "yes" if answer else "no"
 
 
-def _boolq(row: Row, corpus: Corpus) -> QARecord:
+def _boolq(row: Row, corpus: Texts) -> QARecord:
     passage = Paragraph(row.get("title") or "", (row["passage"],))
     return QARecord(
         as_name(row["idx"] if "idx" in row else row.get("id")),
@@ -179,7 +179,7 @@ def _boolq(row: Row, corpus: Corpus) -> QARecord:
     )
 
 
-def _drop(row: Row, corpus: Corpus) -> QARecord:
+def _drop(row: Row, corpus: Texts) -> QARecord:
     """A question of DROP with its passage; answers of several spans are joined, as a reader would say them."""
     golds = [row["answer"], *as_list("validated_answers", row.get("validated_answers") or ())]
     answers = _answers(text for gold in golds if (text := _drop_answer(gold)))
@@ -276,7 +276,7 @@ def form_of(row: Row) -> Form:
     return found
 
 
-def record(row: Row, corpus: Corpus | None = None) -> QARecord:
+def record(row: Row, corpus: Texts | None = None) -> QARecord:
     """The record of one row of any known form, with all of its values checked.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from comlrl_envs.errors import TaskError
 from comlrl_envs.qa import tags
 from comlrl_envs.qa.bm25 import Corpus
-from comlrl_envs.qa.documents import Document
+from comlrl_envs.qa.documents import Document, says
 from comlrl_envs.qa.normalize import squad
 from comlrl_envs.qa.records import QARecord
 from comlrl_envs.qa.tags import shown
@@ -25,7 +25,7 @@ _RULES = (
     "answerer answers from those picked."
 )
 _MESSAGE = "Write, between tags:\n<message>what teammates should know</message>\n"
-_ANSWER = "<answer>your answer</answer> in a few words"
+_ANSWER = "<answer>your answer</answer>{form}"
 BRIEF = {
     REWRITER: f"You are the rewriter of a team that answers {{task}} {_RULES} You are shown titles alone. {_MESSAGE}"
     "<query>words to search for</query> up to {queries} times, {query_chars} characters in all",
@@ -34,7 +34,8 @@ BRIEF = {
     ANSWERER: f"You are the answerer of a team that answers {{task}} {_RULES} You read what was picked. {_MESSAGE}"
     f"{_ANSWER}, as soon as you know it",
 }
-"""What each role is told of its task; ``task`` says what is answered in how many turns, the others are settings."""
+"""What each role is told of its task; ``task`` says what is answered in how many turns, ``form`` how an answer is
+written, the others are settings."""
 ALONE = f"You answer {{task}} Write, between tags:\n{_ANSWER}"
 """What one alone is told."""
 _NUMBER = re.compile(r"D(\d{1,6})", re.IGNORECASE)
@@ -123,8 +124,8 @@ def supporting_places(record: QARecord, corpus: Corpus) -> tuple[int, ...]:
 
 def at_hand(state: Searching, corpus: Corpus) -> bool:
     """Whether a right answer stands in a selected document."""
-    texts = [f" {squad(corpus[pid].text)} " for pid in state.chosen]
-    return any(f" {form} " in text for answer in state.answers if (form := squad(answer)) for text in texts)
+    forms = [form for answer in state.answers if (form := squad(answer))]
+    return any(says(corpus[pid].text, forms) for pid in state.chosen)
 
 
 def parse_queries(texts: Iterable[str], most: int, chars: int) -> tuple[tuple[str, ...], str]:

@@ -53,7 +53,7 @@ from comlrl_envs.assemble import build_env
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import OptionError, one_of, positive_int
 from comlrl_envs.qa import retrieval_roles as roles
-from comlrl_envs.qa import tags, team_question
+from comlrl_envs.qa import tags
 from comlrl_envs.qa.bm25 import Corpus
 from comlrl_envs.qa.demo.invented_things import invented_things
 from comlrl_envs.qa.documents import Document
@@ -61,12 +61,10 @@ from comlrl_envs.qa.records import from_row
 from comlrl_envs.qa.retrieval_roles import ANSWERER, REWRITER, ROLES, SELECTOR, Query, Searching
 from comlrl_envs.qa.rows import parse
 from comlrl_envs.qa.sets import qa_loader
-from comlrl_envs.qa.team_question import TeamQuestion, Voice, answer_score, gold_answer, heard
-from comlrl_envs.qa.vote import most_agreed
+from comlrl_envs.qa.team_question import TeamQuestion, Voice, answer_form, answer_score, gold_answer, heard
 from comlrl_envs.scenario import Actions, Score, State, Step
 from comlrl_envs.tasks import TaskSet
 
-FEEDBACK = team_question.FEEDBACK
 SCHEDULES = ("pipelined", "sequential")
 COUNTS = ("queries", "query_chars", "selected_docs", "candidates", "first_hits", "hits")
 
@@ -177,7 +175,7 @@ class RetrieveAnswer(TeamQuestion):
         assert isinstance(state, Searching)
         role = roles.BRIEF[agent] if self.num_agents > 1 else roles.ALONE
         task = f"a question from {len(self._searched)} documents in {self.max_turns} turns."
-        rules = role.format(task=task, **{name: vars(self)[name] for name in COUNTS})
+        rules = role.format(task=task, form=answer_form(state), **{name: vars(self)[name] for name in COUNTS})
         found = f"\n\nFound with the question:\n{first}" if (first := self.pages(state, agent)) else ""
         return f"{rules}\n\nQuestion: {state.question}{found}"
 
@@ -312,17 +310,6 @@ class RetrieveAnswer(TeamQuestion):
         in_time = self.channel and state.turn + 4 <= self.max_turns
         needs = roles.needs(state, self._searched, self.message_chars)
         return f"<message>{' '.join(needs[pid] for pid in missing if in_time)}</message>"
-
-    def best(self, state: State) -> float:
-        """What the oracle's coming move makes of the state: less than all where BM25 did not find the support."""
-        assert isinstance(state, Searching)
-        after = self.listen(state, {**dict.fromkeys(self.agents, ""), **(self.oracle(state) or {})})
-        return sum(self.judge(after).terms.values())
-
-    def majority(self, state: State, replies: Sequence[str]) -> str:
-        """The reply whose answer most of the others agree with."""
-        assert isinstance(state, Searching)
-        return most_agreed(replies, state.scorer, self.limits)
 
 
 def pooled(tasks: TaskSet) -> dict[str, Corpus]:

@@ -63,7 +63,7 @@ import numpy as np
 from comlrl_envs.assemble import build_env
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import OptionError, TaskError, one_of, positive_int
-from comlrl_envs.qa import tags, team_question
+from comlrl_envs.qa import tags
 from comlrl_envs.qa.answers import AnswerScore
 from comlrl_envs.qa.deal import DEALS, Hands, labels
 from comlrl_envs.qa.deal import deal as deal_hands
@@ -82,12 +82,12 @@ from comlrl_envs.qa.team_question import (
     answer_score,
     gold_answer,
     heard,
+    numbered,
     team_size,
 )
-from comlrl_envs.qa.vote import UNANSWERABLE, agreed, most_agreed, says_nothing
+from comlrl_envs.qa.vote import UNANSWERABLE, agreed, says_nothing
 from comlrl_envs.scenario import Actions, Score, State
 
-FEEDBACK = team_question.FEEDBACK
 TEAM_ANSWER: Mapping[str, Callable[[Sequence[float]], float]] = {
     "all": fmean,
     "worst": min,
@@ -158,7 +158,7 @@ class SplitContext(TeamQuestion):
     @property
     def agents(self) -> tuple[str, ...]:  # type: ignore[override]
         """``reader_1`` to ``reader_n``; one alone is ``reader``."""
-        return tuple(f"reader_{place + 1}" for place in range(self.num_agents)) if self.num_agents > 1 else ("reader",)
+        return numbered("reader", self.num_agents)
 
     @property
     def limits(self) -> tags.Limits:
@@ -224,10 +224,6 @@ class SplitContext(TeamQuestion):
     def held(self, state: Reading, agent: str) -> tuple[Document, ...]:
         """The documents of an agent."""
         return state.hands[self.agents.index(agent)]
-
-    def lines(self, state: Reading, agent: str) -> Sequence[str]:
-        """The teammates' messages."""
-        return self.messages(state, agent)
 
     def listen(self, state: Reading, actions: Actions) -> Reading:
         """Messages, answers, and evidence from the speakers' own documents."""
@@ -313,11 +309,6 @@ class SplitContext(TeamQuestion):
     def answers_now(self, agent: str) -> bool:
         """Whether an agent's answer counts."""
         return self.answer_rule != "designated" or agent == self.agents[0]
-
-    def majority(self, state: State, replies: Sequence[str]) -> str:
-        """The reply whose answer most of the others agree with."""
-        assert isinstance(state, Reading)
-        return most_agreed(replies, state.scorer, self.limits)
 
 
 def _own(evidence: Facts, hand: Iterable[Document]) -> Facts:

@@ -15,7 +15,7 @@ from comlrl_envs.qa import board, tags
 from comlrl_envs.qa.answers import NOTHING, AnswerScore
 from comlrl_envs.qa.documents import Document
 from comlrl_envs.qa.scorers import RIGHT, SCORERS
-from comlrl_envs.qa.vote import UNANSWERABLE, says_nothing
+from comlrl_envs.qa.vote import UNANSWERABLE, most_agreed, says_nothing
 from comlrl_envs.scenario import Actions, Scenario, Score, State, Step
 
 FEEDBACK = board.FEEDBACK
@@ -111,7 +111,7 @@ class TeamQuestion(Scenario):
     """Rules that the games of question answering share.
 
     A game adds ``num_agents`` and its ``agents``; it reads replies (``listen``), says what its team is worth
-    (``judge``) and what an agent is shown of its teammates (``lines``).
+    (``judge``) and, where that is not their messages, what an agent is shown of its teammates (``lines``).
 
     Attributes:
         dataset: Name of the real set that is played where rows are not given.
@@ -157,8 +157,9 @@ class TeamQuestion(Scenario):
     def weighted(self, parts: Mapping[str, float]) -> dict[str, float]:
         """The terms of parts in [0, 1]; penalties, which stand last, take no more than there is."""
         terms: dict[str, float] = {}
+        weight = self.weight
         for name, part in parts.items():
-            value = self.weight[name] * part
+            value = weight[name] * part
             terms[name] = -min(value, sum(terms.values())) if name in self.penalties else value
         return terms
 
@@ -190,9 +191,9 @@ class TeamQuestion(Scenario):
     def judge(self, state: Any) -> Score:
         """What the team is worth if the episode ended now: its terms sum to a number in [0, 1]."""
 
-    @abstractmethod
     def lines(self, state: Any, agent: str) -> Sequence[str]:
-        """What an agent is shown of the turn just played, a line each."""
+        """What an agent is shown of the turn just played, a line each. Default: the teammates' messages."""
+        return self.messages(state, agent)
 
     def settled(self, state: Any) -> bool:
         """Whether the episode ends before its last turn. Default: it does not."""
@@ -203,8 +204,9 @@ class TeamQuestion(Scenario):
         return False
 
     def best(self, state: Any) -> float:
-        """What the team is worth after the oracle's coming move. Default: the most there is."""
-        return 1.0
+        """What the team is worth after the oracle's coming move. Default: what that move makes of the state."""
+        replies = {**dict.fromkeys(self.agents, ""), **(self.oracle(state) or {})}
+        return sum(self.judge(replace(self.listen(state, replies), turn=state.turn + 1)).terms.values())
 
     def held(self, state: Any, agent: str) -> tuple[Document, ...]:
         """The documents that an agent is shown now. Default: none."""
@@ -270,6 +272,11 @@ class TeamQuestion(Scenario):
         """The reply without its message."""
         return tags.without(reply, tags.MESSAGE) if self.channel else reply
 
+    def majority(self, state: State, replies: Sequence[str]) -> str:
+        """The reply whose answer most of the others agree with."""
+        assert isinstance(state, Asked)
+        return most_agreed(replies, state.scorer, self.limits)
+
     def messages(self, state: Asked, agent: str) -> list[str]:
         """A line for each teammate of ``agent``: what it said in the last turn."""
         return [
@@ -310,3 +317,12 @@ def team_size(num_agents: object, low: int, high: int, who: str) -> None:
     counts = (1, *range(low, high + 1))
     if type(num_agents) is not int or num_agents not in counts:
         raise OptionError(f"num_agents={num_agents!r}; expected {low} to {high} {who}, or 1 who reads everything.")
+
+
+def numbered(role: str, count: int) -> tuple[str, ...]:
+    """Ids of several agents of one role; one alone has the role's name.
+
+    >>> numbered("reader", 2), numbered("reader", 1)
+    (('reader_1', 'reader_2'), ('reader',))
+    """
+    return tuple(f"{role}_{place + 1}" for place in range(count)) if count > 1 else (role,)

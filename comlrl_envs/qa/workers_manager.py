@@ -55,26 +55,26 @@ import numpy as np
 from comlrl_envs.assemble import build_env
 from comlrl_envs.env import TextEnv
 from comlrl_envs.errors import OptionError
-from comlrl_envs.qa import chunks, rows, tags, team_question
+from comlrl_envs.qa import chunks, rows, tags
 from comlrl_envs.qa.answers import AnswerScore
 from comlrl_envs.qa.chunks import NONE, Work, abstains
 from comlrl_envs.qa.demo.kept_things import kept_things
-from comlrl_envs.qa.documents import Document, document
+from comlrl_envs.qa.documents import Document, document, passed_on, says
 from comlrl_envs.qa.records import from_row
 from comlrl_envs.qa.sets import qa_loader
 from comlrl_envs.qa.team_question import (
     TeamQuestion,
     Voice,
+    answer_form,
     answer_score,
     gold_answer,
     heard,
     team_size,
 )
-from comlrl_envs.qa.vote import UNANSWERABLE, most_agreed, says_nothing
+from comlrl_envs.qa.vote import UNANSWERABLE, says_nothing
 from comlrl_envs.scenario import Actions, Score, State
 from comlrl_envs.tasks import Row
 
-FEEDBACK = team_question.FEEDBACK
 MANAGER = "manager"
 NO_MESSAGE = "it had no <message>, so the manager was told nothing"
 NO_ANSWER = "it had no <answer>, and you gave none before"
@@ -169,11 +169,12 @@ class WorkersManager(TeamQuestion):
     def brief(self, state: State, agent: str) -> str:
         """Role, form, question, and a worker's chunk."""
         assert isinstance(state, Work)
-        return f"{self._role(agent)}\n\nQuestion: {state.question}{self._part(state, agent)}"
+        return f"{self._role(state, agent)}\n\nQuestion: {state.question}{self._part(state, agent)}"
 
-    def _role(self, agent: str) -> str:
+    def _role(self, state: Work, agent: str) -> str:
         workers, turns = self.num_agents - 1, self.max_turns
-        answer = f'<answer>your answer</answer> in a few words, or "{UNANSWERABLE}" if the text does not tell'
+        form = answer_form(state)
+        answer = f'<answer>your answer</answer>{form}, or "{UNANSWERABLE}" if the text does not tell'
         if not workers:
             return f"You answer a question from a text in {turns} turns. Write, between tags:\n{answer}"
         if agent == MANAGER:
@@ -227,7 +228,7 @@ class WorkersManager(TeamQuestion):
             voices=voices,
             spoke=spoke,
             told=tuple(now or before for now, before in zip(spoke, state.told, strict=True)),
-            named=state.named or any(chunks.says(message, state.spans) for message in messages),
+            named=state.named or any(says(message, state.spans) for message in messages),
             sent=state.sent + sum(map(len, messages)),
         )
 
@@ -320,18 +321,7 @@ class WorkersManager(TeamQuestion):
         """Whether the manager heard from all who hold support, or where nobody does, from everybody."""
         due = {place: self._due(state, place) for place in range(len(state.chunks))}
         matter = [place for place in due if place not in state.outsiders] or list(due)
-        return not self.channel or all(state.voices[place].message == due[place] for place in matter)
-
-    def best(self, state: State) -> float:
-        """What the oracle's replies are worth; small limits may leave less than all of it."""
-        assert isinstance(state, Work)
-        replies = {**dict.fromkeys(self.agents, ""), **(self.oracle(state) or {})}
-        return sum(self.judge(replace(self.listen(state, replies), turn=state.turn + 1)).terms.values())
-
-    def majority(self, state: State, replies: Sequence[str]) -> str:
-        """The reply whose answer most of the others agree with."""
-        assert isinstance(state, Work)
-        return most_agreed(replies, state.scorer, self.limits)
+        return not self.channel or all(passed_on(due[place], state.voices[place].message) for place in matter)
 
 
 def parse(row: Row) -> Row:

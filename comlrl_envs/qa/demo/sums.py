@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from comlrl_envs.qa.demo.facts import COUNTS
 from comlrl_envs.seeding import rng
 
-COUNTS = {"train": 64, "eval": 32}
 TOP = 20
 NAMES = {
     "train": ("Mira", "Tom", "Anna", "Leo", "Nina", "Omar", "Ida", "Sam"),

@@ -64,7 +64,7 @@ $(VENV)/.installed: pyproject.toml $(VENV)/constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/constraints.txt
-	$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e ".[learners,trl,torchrl,openai,qa,reasoning,dev]"
+	$(BIN)/python -m pip install --quiet -c $(VENV)/constraints.txt -e ".[learners,trl,torchrl,openai,qa,reasoning,tools,dev]"
 	@touch $(VENV)/.installed $@
 
 $(COMPAT)/.installed: pyproject.toml constraints.txt | $(COMPAT)/bin/python

@@ -16,6 +16,8 @@ SHIPPED: tuple[tuple[str, str], ...] = (
     ("qa/debate-v0", "comlrl_envs.qa.debate:parallel_env"),
     ("qa/retrieve_answer-v0", "comlrl_envs.qa.retrieve_answer:parallel_env"),
     ("qa/workers_manager-v0", "comlrl_envs.qa.workers_manager:parallel_env"),
+    ("tool_use/parallel-v0", "comlrl_envs.tool_use.parallel:parallel_env"),
+    ("tool_use/multi_turn-v0", "comlrl_envs.tool_use.multi_turn:parallel_env"),
 )
 
 

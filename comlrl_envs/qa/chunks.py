@@ -13,8 +13,8 @@ import numpy as np
 from comlrl_envs.qa.answers import YES_NO
 from comlrl_envs.qa.documents import Document, Facts, fact_texts, says
 from comlrl_envs.qa.normalize import squad
-from comlrl_envs.qa.tags import shown
 from comlrl_envs.qa.team_question import Asked
+from comlrl_envs.tagged_text import shown
 
 logger = logging.getLogger("comlrl_envs")
 

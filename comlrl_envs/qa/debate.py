@@ -68,6 +68,7 @@ from comlrl_envs.qa.team_question import (
 )
 from comlrl_envs.qa.vote import CANONICAL, canonical, most_agreed
 from comlrl_envs.scenario import Actions, Score, State
+from comlrl_envs.tagged_text import shown
 from comlrl_envs.tasks import Row
 
 VIEWS = MESSAGES, ANSWERS_ONLY = ("messages", "answers_only")
@@ -171,7 +172,7 @@ class Debate(TeamQuestion):
 
     def _shown(self, state: Discussion, answer: str | None) -> str:
         """An answer as it is shown: of a kind with a form of its own nothing but this form."""
-        text = canonical(answer, state.scorer) if state.scorer in CANONICAL else tags.shown(answer or "")
+        text = canonical(answer, state.scorer) if state.scorer in CANONICAL else shown(answer or "")
         return text[: self.message_chars] or NO_ANSWER
 
     def blank(self, reply: str) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from comlrl_envs.qa.answers import squad_v1
 from comlrl_envs.qa.normalize import squad
 from comlrl_envs.qa.records import Paragraph
-from comlrl_envs.qa.tags import shown
 from comlrl_envs.scenario import State
+from comlrl_envs.tagged_text import shown
 
 Facts = tuple[tuple[int, "int | None"], ...]
 """Documents by number, and of each a sentence, or None for the whole."""

@@ -12,9 +12,9 @@ from comlrl_envs.qa.bm25 import Corpus
 from comlrl_envs.qa.documents import Document, says
 from comlrl_envs.qa.normalize import squad
 from comlrl_envs.qa.records import QARecord
-from comlrl_envs.qa.tags import shown
 from comlrl_envs.qa.team_question import Asked
 from comlrl_envs.scenario import State
+from comlrl_envs.tagged_text import shown
 
 REWRITER, SELECTOR, ANSWERER = "rewriter", "selector", "answerer"
 OWN_TAG = {REWRITER: tags.QUERY, SELECTOR: tags.SELECT, ANSWERER: tags.ANSWER}

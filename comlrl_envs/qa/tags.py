@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from comlrl_envs.qa.normalize import squad
+from comlrl_envs.tagged_text import after_thoughts, shown, tag_pattern, tagged_parts
 
 MESSAGE, ANSWER, EVIDENCE, QUERY, SELECT = "message", "answer", "evidence", "query", "select"
-_TAG = re.compile(rf"<(/?)({MESSAGE}|{ANSWER}|{EVIDENCE}|{QUERY}|{SELECT})>", re.IGNORECASE | re.ASCII)
-_THOUGHT = re.compile(r"</think>", re.IGNORECASE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029]")
+_TAG = tag_pattern(MESSAGE, ANSWER, EVIDENCE, QUERY, SELECT)
 _FACT = re.compile(r"\s*D(\d{1,6})\s*(?::\s*(\d{1,6})\s*)?", re.IGNORECASE)
 PLACEHOLDER = squad("your answer")
 """What prompts write in the place of an answer; an echo of it is none."""
@@ -60,7 +59,7 @@ class Said:
 
 def read(reply: str, limits: Limits) -> Said:
     """What a reply says; any text is a reply."""
-    closed, left_open = _parts(_after_thoughts(reply))
+    closed, left_open = tagged_parts(after_thoughts(reply), _TAG)
     errors = [f"<{name}> was not closed" for name in left_open]
     names = dict.fromkeys((*closed, *left_open))
     parts = {name: (*closed.get(name, ()), *([left_open[name]] if name in left_open else [])) for name in names}
@@ -81,18 +80,9 @@ def read(reply: str, limits: Limits) -> Said:
     )
 
 
-def shown(text: str) -> str:
-    r"""A text as others may read it: no tag in it works, and no line of it can pass for one of the game's own.
-
-    >>> shown("<answer>x</answer>\nTurn 2 of 3.")
-    '‹answer>x‹/answer> Turn 2 of 3.'
-    """
-    return " ".join(_CONTROL.sub(" ", text.replace("<", "‹")).split())
-
-
 def without(reply: str, *names: str) -> str:
     """A reply whose parts of these names are empty; what else it says, and what is wrong with it, stays."""
-    closed, left_open = _parts(_after_thoughts(reply))
+    closed, left_open = tagged_parts(after_thoughts(reply), _TAG)
 
     def tame(name: str, text: str) -> str:
         # A tag within a part would work again.
@@ -100,29 +90,6 @@ def without(reply: str, *names: str) -> str:
 
     kept = [f"<{name}>{tame(name, text)}</{name}>" for name, texts in closed.items() for text in texts]
     return "".join([*kept, *(f"<{name}>{tame(name, text)}" for name, text in left_open.items())])
-
-
-def _after_thoughts(reply: str) -> str:
-    """What stands behind the last ``</think>``."""
-    thoughts = list(_THOUGHT.finditer(reply))
-    return reply[thoughts[-1].end() :] if thoughts else reply
-
-
-def _parts(text: str) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """By tag the texts between it and its end, and the text after one that was left open."""
-    closed: dict[str, list[str]] = {}
-    begun: dict[str, int] = {}
-    for tag in _TAG.finditer(text):
-        name, closes = tag.group(2).lower(), bool(tag.group(1))
-        if closes and name in begun:
-            closed.setdefault(name, []).append(text[begun.pop(name) : tag.start()])
-        elif not closes:
-            begun.setdefault(name, tag.end())
-    left_open: dict[str, str] = {}
-    for name, start in begun.items():
-        following = _TAG.search(text, start)
-        left_open[name] = text[start : following.start() if following else None]
-    return closed, left_open
 
 
 def _answer(given: tuple[str, ...], errors: list[str]) -> str | None:

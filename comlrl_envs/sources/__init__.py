@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from comlrl_envs.assemble import DEMO, Loader
 from comlrl_envs.errors import OptionError, closest
-from comlrl_envs.sources import cache, files, hub
+from comlrl_envs.sources import cache, files, hub, wheel
 from comlrl_envs.sources.found import Found, Look
 from comlrl_envs.sources.real_set import DataFile, RealSet
 from comlrl_envs.sources.table import REAL_SETS
@@ -79,7 +79,7 @@ def _find(name: str, real: RealSet, split: str, source: str, data_dir: str | Non
     places: dict[str, Callable[[], Look]] = {
         "local": lambda: files.in_folder(real, split, data_dir),
         "package": lambda: files.in_package(real, split),
-        "cache": lambda: cache.look(name, real, split),
+        "cache": lambda: _cached(name, real, split),
     }
     reasons: list[str] = []
     for place, look in places.items():
@@ -90,13 +90,19 @@ def _find(name: str, real: RealSet, split: str, source: str, data_dir: str | Non
             reasons.append(found)
             if place == "local" and data_dir is not None:
                 logger.warning("%s, %s: %s.", name, split, found)
-    if source in ("auto", "hub"):
+    if source in ("auto", "hub") and not real.repo:
+        reasons.append("the hub does not have it")
+    elif source in ("auto", "hub"):
         try:
             return _from_hub(name, real, split)
         except ConnectionError as failure:
             reasons.append(str(failure))
             raise _nothing(name, source, split, reasons) from failure
     raise _nothing(name, source, split, reasons)
+
+
+def _cached(name: str, real: RealSet, split: str) -> Look:
+    return cache.look(name, real, split) if real.wheel is None else files.in_wheel(real, split, wheel.kept(real.wheel))
 
 
 def _from_hub(name: str, real: RealSet, split: str) -> Found:

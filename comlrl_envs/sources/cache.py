@@ -11,30 +11,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from comlrl_envs.errors import OptionError, TaskError
+from comlrl_envs.errors import TaskError
+from comlrl_envs.sources.folders import CACHE_DIR as CACHE_DIR
+from comlrl_envs.sources.folders import folder as folder
 from comlrl_envs.sources.found import Found, Look
 from comlrl_envs.sources.lock import locked
-from comlrl_envs.sources.table import RealSet
+from comlrl_envs.sources.real_set import RealSet
 from comlrl_envs.tasks import Row, read_jsonl
 
-CACHE_DIR = "COMLRL_CACHE_DIR"
 RECORD = "provenance.json"
-
-
-def folder(name: str) -> Path:
-    """Where the set of the environment ``name`` is kept: below ``COMLRL_CACHE_DIR``, or ``~/.cache/comlrl_envs``.
-
-    Raises:
-        OptionError: The path begins with the home of a user who has none.
-    """
-    top = os.environ.get(CACHE_DIR) or "~/.cache/comlrl_envs"
-    try:
-        # Not every file system takes the colon of ``ID:SET``.
-        return Path(top).expanduser().joinpath(*name.replace(":", "--").split("/"))
-    except RuntimeError as homeless:
-        raise OptionError(
-            f"The cache folder {top!r} cannot be found ({homeless}); let {CACHE_DIR} name one by its full path."
-        ) from homeless
 
 
 def look(name: str, real: RealSet, split: str) -> Look:

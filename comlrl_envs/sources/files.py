@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from comlrl_envs.errors import OptionError, TaskError
+from comlrl_envs.sources import wheel
 from comlrl_envs.sources.found import Found, Look
 from comlrl_envs.sources.table import DataFile, RealSet
 from comlrl_envs.tasks import Row, read_jsonl
@@ -53,10 +54,19 @@ def in_package(real: RealSet, split: str) -> Look:
     found = importlib.util.find_spec(real.package)
     if found is None or not found.submodule_search_locations:
         return f"the package {real.package!r} is not installed (pip install {real.package.replace('_', '-')})"
+    if real.wheel is not None and not wheel.installed(real.wheel):
+        return f"the package {real.package!r} that is installed is not {real.wheel.requirement}"
     path = Path(next(iter(found.submodule_search_locations))) / file.path
     if not path.is_file():
         return f"the package {real.package!r} has no {file.path}"
     return Found(_published(_read(path, file), real, split, file), f"package {real.package} ({file.path})")
+
+
+def in_wheel(real: RealSet, split: str, path: Path | None) -> Look:
+    """Look into the wheel of the package that carries the set, given its path."""
+    if path is None:
+        return f"the wheel of {real.origin} is not in the cache"
+    return Found(_published(_read(path, file := real.package_files[split]), real, split, file), f"wheel {path}")
 
 
 def _read(path: Path, file: DataFile) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from comlrl_envs.errors import OptionError
+from comlrl_envs.sources.wheel import Wheel
 from comlrl_envs.tasks import Row
 
 SPLITS = ("train", "eval")
@@ -40,14 +41,15 @@ class RealSet:
     """A public data set and the parts of it that an environment plays.
 
     Attributes:
-        repo: On the hub.
+        repo: On the hub; ``""`` if it is not there.
         revision: Commit, 40 hex digits; None if none is known, and then the first one fetched is kept to.
         licence: As its publishers state it.
         size: In words, of the whole set.
         published: Slice of the set for each of ``"train"`` and ``"eval"``, such as ``"test[:1000]"``.
         files: For each split the files that a data folder may hold, the first found is read.
         package: Name of an importable package that carries the rows; None if there is none.
-        package_files: For each split the file within it.
+        package_files: For each split the file within it; of a wheel the wheel itself is read in its place.
+        wheel: Release of that package, which is read in the cache too; None if only an installed one is.
         config: Which of the set's configurations on the hub; None where it has one.
         id_field: Field that names a row, where rows have no ``id``.
         excluded: Rows that cannot be played, by that name, with the reason; they are left out of the published slice,
@@ -63,6 +65,7 @@ class RealSet:
     files: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     package: str | None = None
     package_files: Mapping[str, DataFile] = field(default_factory=dict)
+    wheel: Wheel | None = None
     config: str | None = None
     id_field: str | None = None
     excluded: Mapping[str, str] = field(default_factory=dict)
@@ -74,6 +77,11 @@ class RealSet:
             raise OptionError(f"revision={self.revision!r}; expected a commit of 40 hex digits: names move.")
         if tuple(self.published) != SPLITS or not all(_PUBLISHED.fullmatch(part) for part in self.published.values()):
             raise OptionError(f"published={dict(self.published)}; expected slices 'name[start:stop]' of {SPLITS}.")
+
+    @property
+    def origin(self) -> str:
+        """What it is known by: its name on the hub, or the release that carries it."""
+        return self.repo if self.wheel is None else self.wheel.requirement
 
     def part(self, split: str) -> tuple[str, slice]:
         """The set's own name of a split, and the rows of it that are played."""

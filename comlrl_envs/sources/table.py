@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from comlrl_envs.sources.coding_sets import CODING_SETS
-from comlrl_envs.sources.qa_sets import QA_SETS
+from comlrl_envs.sources.qa_sets import DATASETS, QA_SETS
 from comlrl_envs.sources.real_set import SPLITS, UNPINNED, DataFile, RealSet
+from comlrl_envs.sources.tool_sets import TOOL_DATASETS, TOOL_SETS
 
 __all__ = ["REAL_SETS", "SPLITS", "DataFile", "RealSet"]
 
@@ -40,5 +41,9 @@ REAL_SETS: Mapping[str, RealSet] = {
     ),
     **CODING_SETS,
     **QA_SETS,
+    **TOOL_SETS,
 }
 """By id without version; a further set of an id as ``ID:NAME``."""
+
+SETS_OF: Mapping[str, Mapping[str, str]] = {**DATASETS, **TOOL_DATASETS}
+"""By id with several sets what ``dataset=`` takes, and the name above of each."""

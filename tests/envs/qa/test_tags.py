@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comlrl_envs.qa.tags import ANSWER, MESSAGE, Limits, read, shown, without
+from comlrl_envs.qa.tags import ANSWER, MESSAGE, Limits, read, without
+from comlrl_envs.tagged_text import shown
 
 LIMITS = Limits()
 

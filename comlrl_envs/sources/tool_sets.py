@@ -107,6 +107,7 @@ def _real(categories: tuple[str, ...], size: str, repo: str = "", rows: tuple[in
         wheel=BFCL,
         package=BFCL.package,
         package_files={split: DataFile("__init__.py", read=read) for split, read in readers.items()},
+        id_field="id",
         excluded=KNOWN_WRONG,
         remark="The first four fifths of each category are for training, the rest is held out.",
     )

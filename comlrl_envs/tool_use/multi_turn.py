@@ -32,8 +32,17 @@ Example:
     >>> import comlrl_envs
     >>> env = comlrl_envs.make("tool_use/multi_turn", source="demo")
     >>> observations, _ = env.reset(seed=0, options={"task": "train-0"})
-    >>> observations["lead"].splitlines()[-1]
-    ''
+    >>> request = observations["lead"].splitlines()[-1]
+    >>> request
+    'Request 1: book a table at Rome and look up games'
+    >>> observations["helper"].splitlines()[-1]
+    'Request 1.'
+    >>> book = 'book_table(place="Rome")'
+    >>> lead = f"<message>{request}</message> {book}"
+    >>> _ = env.step({"lead": lead, "helper": ""})
+    >>> look = {"lead": "", "helper": 'find_word(word="games")'}
+    >>> env.step(look)[1]["lead"]
+    1.0
 """
 
 from __future__ import annotations

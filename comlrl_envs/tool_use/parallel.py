@@ -34,11 +34,10 @@ Example:
     >>> import comlrl_envs
     >>> env = comlrl_envs.make("tool_use/parallel", source="demo")
     >>> observations, _ = env.reset(seed=0, options={"task": "train-0"})
-    >>> wishes = observations["caller_1"].splitlines()[-1]
-    >>> wishes
-    'Request: look up roads and buy some milk'
-    >>> first = 'find_word(word="roads")'
-    >>> second = 'buy(item="milk")'
+    >>> observations["caller_1"].splitlines()[-1]
+    'Request: book a table at Rome and buy some roads'
+    >>> first = 'book_table(place="Rome")'
+    >>> second = 'buy(item="roads")'
     >>> rewards = env.step({"caller_1": first, "caller_2": second})[1]
     >>> round(rewards["caller_1"], 9)
     1.1

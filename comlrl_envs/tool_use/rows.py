@@ -25,6 +25,7 @@ def parse(row: Row) -> Row:
         TypeError: A field is of another type.
         ValueError: A field is missing, or a gold call names a function or an argument that is not there.
     """
+    row = _told(row)
     known = {"question", "user_prompt", "request", "function", "functions", "ground_truth", "answers"}
     request = row["request"] if "request" in row else row.get("user_prompt", row.get("question"))
     documents = row.get("functions", row.get("function"))
@@ -38,6 +39,23 @@ def parse(row: Row) -> Row:
         "category": str(row.get("category", row.get("official_category", ""))),
     }
     return {**{name: value for name, value in row.items() if name not in known}, **own}
+
+
+def _told(value: Any) -> Any:
+    """A row without the fields of mappings that are None.
+
+    A table of the library ``datasets`` gives every mapping of a column the keys of all of them.
+    """
+    if isinstance(value, Mapping):
+        return {key: _told(each) for key, each in value.items() if each is not None}
+    return [_told(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _told_around_config(row: Row) -> Row:
+    """The same of an episode's row; within what a class begins with None may mean something."""
+    config = row.get("config")
+    kept = {name: each for name, each in config.items() if each is not None} if isinstance(config, Mapping) else config
+    return {**_told(row), **({} if config is None else {"config": kept})}
 
 
 def _flat(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -109,6 +127,7 @@ def parse_episode(row: Row) -> Row:
         "withheld": row.get("missed_function", {}),
         "hidden": row.get("excluded_function", []),
         "long_context": "long_context" in str(row.get("id", "")),
+        "category": str(row.get("id", "")).removeprefix("multi_turn_").rpartition("_")[0],
         "functions": row["function_documents"],
     }
     return _checked({**{name: value for name, value in row.items() if name not in official}, **own})
@@ -127,7 +146,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def _checked(row: Row) -> Row:
-    full = {"withheld": {}, "hidden": [], "long_context": False, **row}
+    full = {"withheld": {}, "hidden": [], "long_context": False, "category": "", **_told_around_config(row)}
     for name, kinds in _KINDS.items():
         if name not in full:
             raise ValueError(f"it has no {name!r}; expected {', '.join(_KINDS)}")

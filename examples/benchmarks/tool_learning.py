@@ -59,7 +59,7 @@ def main() -> None:
 
 def reward(edge: Any) -> float:
     """What the joint action was paid."""
-    return float(edge.score.reward)
+    return float(edge.reward)
 
 
 def parse() -> argparse.Namespace:

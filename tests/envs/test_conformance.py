@@ -66,11 +66,16 @@ GOLD = {
     "qa/debate": ("answers",),
     "qa/retrieve_answer": ("answers",),
     "qa/workers_manager": ("answers", "kind"),
+    "tool_use/parallel": ("answers",),
+    "tool_use/multi_turn": ("gold",),
 }
 # Turns that let every channel be used: what is asked for in the first one is read in the last.
 TURNS = {"qa/retrieve_answer": 4}
-# What the oracle has no use for: workers know what to tell before the manager asks.
-SILENT = {"qa/workers_manager": "no channel from ['manager']"}
+# What the oracle has no use for: workers know what to tell before the manager asks, helpers know gold results.
+SILENT = {
+    "qa/workers_manager": "no channel from ['manager']",
+    "tool_use/multi_turn": "no channel from ['helper']",
+}
 
 
 # Where a joint action runs a program, fewer tasks and hostile replies are played. By default the ids as they are and a

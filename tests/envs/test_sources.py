@@ -15,6 +15,7 @@ from comlrl_envs import OptionError, TaskError
 from comlrl_envs.sources import REAL_SETS, DataFile, RealSet, cache, loader
 from comlrl_envs.sources.patience import gathered
 from comlrl_envs.sources.qa_sets import QA_SETS
+from comlrl_envs.sources.tool_sets import TOOL_SETS
 
 from .hub import environ, parquet, running
 
@@ -91,11 +92,11 @@ def load_elsewhere(environment, tmp_path, name="writing/tldr", split="train", so
 
 def test_the_table_is_pinned_and_says_what_it_holds():
     coding = {f"coding/{name}" for name in ("humaneval", "coop_humaneval", "mbpp", "classeval")}
-    assert set(REAL_SETS) == {"writing/tldr", "writing/arxiv", *coding, *QA_SETS}
+    assert set(REAL_SETS) == {"writing/tldr", "writing/arxiv", *coding, *QA_SETS, *TOOL_SETS}
     assert TLDR.part("train") == ("train", slice(None, 1000)) and TLDR.part("eval") == ("test", slice(None, 1000))
     assert REAL_SETS["writing/arxiv"].part("eval")[0] == "val"
     for real in REAL_SETS.values():
-        assert real.licence and real.size and (real.revision or "No commit is pinned" in real.remark)
+        assert real.licence and real.size and (real.revision or real.wheel or "No commit is pinned" in real.remark)
         assert not real.excluded or real.id_field is not None
         assert {*real.files} == {"train", "eval"}
     published = {"train": "train[:5]", "eval": "test[:5]"}

@@ -46,6 +46,7 @@ def errands(split: str) -> tuple[dict[str, Any], ...]:
             "gold": gold,
             "withheld": withheld,
             "hidden": [],
+            "category": "miss_func" if withheld else "base",
             "long_context": False,
             "functions": {name: [tool.document for tool in TOOLS_OF[name]] for name in classes},
         }

@@ -26,7 +26,16 @@ def parse(row: Row) -> Row:
         ValueError: A field is missing, or a gold call names a function or an argument that is not there.
     """
     row = _told(row)
-    known = {"question", "user_prompt", "request", "function", "functions", "ground_truth", "answers"}
+    known = {
+        "question",
+        "user_prompt",
+        "request",
+        "function",
+        "functions",
+        "ground_truth",
+        "answers",
+        "official_category",
+    }
     request = row["request"] if "request" in row else row.get("user_prompt", row.get("question"))
     documents = row.get("functions", row.get("function"))
     if not isinstance(documents, list | tuple) or not documents:

@@ -27,17 +27,16 @@ PROMPT = "Functions: {signatures}.\nRequest: {request}.\nReply in Python."
 SAMPLES = 4
 SETTINGS: dict[str, Mapping[str, Any]] = {
     "tool_use/parallel": {},
-    "tool_use/parallel by_function": {"role_mode": "by_function", "reward": "strict"},
     "tool_use/multi_turn": {"reads": "all", "rounds": 1, "num_requests": 1, "max_turns": 1},
 }
 
 
 def main() -> None:
-    """Train once per setting and seed and print the table."""
+    """Train once per id and seed and print the table."""
     options = parse()
     torch.set_num_threads(1)
-    print("| game | seed | before | after | gain, 95 % | CPU s |\n| --- | --- | --- | --- | --- | --- |")
-    for name in options.games:
+    print("| id | seed | before | after | gain, 95 % | CPU s |\n| --- | --- | --- | --- | --- | --- |")
+    for id in options.ids:
         for seed in options.seeds:
             config = MAGRPOConfig(
                 seed=seed,
@@ -52,9 +51,9 @@ def main() -> None:
                 sampling=SamplingParams(temperature=1.0, max_new_tokens=48),
                 output_dir=None,
             )
-            env = make(name.split()[0], source="demo", prompts=PROMPT, memory="none", **SETTINGS[name])
+            env = make(id, source="demo", prompts=PROMPT, memory="none", **SETTINGS[id])
             gain = trained(MAGRPOTrainer(env=env, policies="tiny", config=config), reward)
-            print(f"| {name} | {seed} | {gain.cells()}", flush=True)
+            print(f"| {id} | {seed} | {gain.cells()}", flush=True)
 
 
 def reward(edge: Any) -> float:
@@ -65,7 +64,7 @@ def reward(edge: Any) -> float:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--games", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--ids", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--rounds", type=int, default=30)
     return parser.parse_args()

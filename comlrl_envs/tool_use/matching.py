@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from comlrl_envs.errors import MissingExtraError
+from comlrl_envs.tool_use.assignment import best_pairs
 from comlrl_envs.tool_use.calls import Call
 from comlrl_envs.tool_use.functions import LISTS, TYPES, Function
 
@@ -142,7 +142,7 @@ def matched(
 ) -> tuple[tuple[int, int], ...]:
     """A largest set of pairs, each call and each answer in one at most, of which each answer accepts the call."""
     fits = [[float(fault(call, functions, answer) is None) for answer in answers] for call in calls]
-    return tuple(pair for pair in _assigned(fits) if fits[pair[0]][pair[1]])
+    return tuple(pair for pair in best_pairs(fits) if fits[pair[0]][pair[1]])
 
 
 def exact(calls: Sequence[Call], functions: Sequence[Function], answers: Sequence[Answer]) -> bool:
@@ -173,27 +173,6 @@ def similarity(call: Call, answer: Answer, functions: Sequence[Function]) -> flo
 
 
 def argument_score(calls: Sequence[Call], functions: Sequence[Function], answers: Sequence[Answer]) -> float:
-    """The best one-to-one sum of similarities, by gold call; 0 without one.
-
-    Raises:
-        MissingExtraError: Several calls compete for gold ones, and ``scipy``, which matches them, is not installed.
-    """
+    """The best one-to-one sum of similarities, by gold call; 0 without one."""
     near = [[similarity(call, answer, functions) for answer in answers] for call in calls]
-    return sum(near[row][column] for row, column in _assigned(near)) / len(answers) if answers else 0.0
-
-
-def _assigned(worth: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
-    """The pairs of rows and columns, each in one at most, that are worth most."""
-    if not worth or not worth[0]:
-        return []
-    columns = range(len(worth[0]))
-    chances = [[column for column in columns if row[column] > 0.0] for row in worth]
-    wanted = [column for row in chances for column in row]
-    if all(len(row) <= 1 for row in chances) and len(set(wanted)) == len(wanted):
-        return [(place, row[0]) for place, row in enumerate(chances) if row]
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError as missing:
-        raise MissingExtraError("tools", "The best match of calls that compete") from missing
-    rows, places = linear_sum_assignment(worth, maximize=True)
-    return [(int(row), int(place)) for row, place in zip(rows, places, strict=True)]
+    return sum(near[row][column] for row, column in best_pairs(near)) / len(answers) if answers else 0.0

@@ -25,8 +25,7 @@
   ``"multiple"``, ``"simple_python"``, ``"irrelevance"``; rows whose gold calls are known to be wrong are left out, and
   with ``by_function`` those that call one function only. Demo set: 64 train and 32 eval requests written for this
   project (MIT). Rows of your own: ``{"request", "functions": [documents], "answers": [{name: {argument: [accepted
-  values]}}]}``; ``""`` among the values: may be left out. Where several calls compete for a gold one the extra
-  ``tools`` finds the best match.
+  values]}}]}``; ``""`` among the values: may be left out.
 - Channel: none; callers hear nothing from each other.
 - Versions: v0, first release.
 

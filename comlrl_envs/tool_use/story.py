@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from comlrl_envs.tool_use.calls import Call, read_calls
+from comlrl_envs.tool_use.calls import Call
 from comlrl_envs.tool_use.functions import Function, function
 from comlrl_envs.tool_use.gold import answer_for
 from comlrl_envs.tool_use.matching import Answer
-from comlrl_envs.tool_use.worlds import Setup, play
+from comlrl_envs.tool_use.worlds import Setup, call_of, play
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Story:
 
     def call(self, text: str) -> Call:
         """The call of a text that is one."""
-        return _call(text)
+        return call_of(text)
 
     def gold_before(self, request: int) -> tuple[str, ...]:
         """The gold calls of all requests before this one."""
@@ -48,17 +48,12 @@ class Story:
 
     def answers(self, request: int) -> list[Answer]:
         """The gold calls of a request, as answers with one accepted value for each argument."""
-        return [answer_for(_call(text)) for text in self.gold[request]]
-
-
-@functools.lru_cache(maxsize=8192)
-def _call(text: str) -> Call:
-    return read_calls(text).calls[0]
+        return [answer_for(call_of(text)) for text in self.gold[request]]
 
 
 @functools.lru_cache(maxsize=8192)
 def _gold_results(told: Story, request: int) -> tuple[str, ...]:
-    calls = [_call(text) for text in told.gold[request]]
+    calls = [call_of(text) for text in told.gold[request]]
     return play(told.setup, told.gold_before(request), calls)
 
 

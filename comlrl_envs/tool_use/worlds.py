@@ -165,7 +165,7 @@ class World:
         state = self._first
         for text in log:
             known = state.following.get(text)
-            state = known[1] if known is not None else self._after(state, _call(text))[1]
+            state = known[1] if known is not None else self._after(state, call_of(text))[1]
         return state
 
     def _after(self, state: _State, call: Call) -> tuple[str, _State]:
@@ -225,7 +225,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=2048)
-def _call(text: str) -> Call:
+def call_of(text: str) -> Call:
     """The call of a canonical text, which unlike a reply may have any length."""
     try:
         node = ast.parse(text, mode="eval").body

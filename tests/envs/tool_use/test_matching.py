@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from comlrl_envs.errors import MissingExtraError
 from comlrl_envs.sources.tool_sets import official_rows
 from comlrl_envs.tool_use.calls import Call
 from comlrl_envs.tool_use.functions import function
@@ -128,7 +127,6 @@ def test_the_best_matching_is_found_where_the_official_one_is_too_greedy(officia
     gold = [{"f": {"x": [1, 2]}}, {"f": {"x": [1]}}]
     calls = [Call("f", {"x": 1}), Call("f", {"x": 2})]
     functions, answers = [function(document)], [each for one in gold for each in one.items()]
-    pytest.importorskip("scipy")
     assert not official([document], [{"f": {"x": 1}}, {"f": {"x": 2}}], gold, "parallel")["valid"]
     assert exact(calls, functions, answers)
     assert sorted(matched(calls, functions, answers)) == [(0, 1), (1, 0)]
@@ -149,22 +147,6 @@ def test_similarity_is_the_share_of_arguments(arguments, near):
     answer = ("f", {"x": [1], "y": ["a", ""]})
     assert similarity(Call("f", arguments), answer, [function(DOCUMENT)]) == near
     assert similarity(Call("g", arguments), answer, [function(DOCUMENT)]) == 0.0
-
-
-def test_a_match_of_rivals_without_the_extra_says_what_to_install(monkeypatch):
-    import builtins
-
-    real = builtins.__import__
-
-    def without_scipy(name, *args, **kwargs):
-        if name.startswith("scipy"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_scipy)
-    answers = [("f", {"x": [1, 2]}), ("f", {"x": [1, 2]})]
-    with pytest.raises(MissingExtraError, match=r"comlrl-envs\[tools\]"):
-        exact([Call("f", {"x": 1}), Call("f", {"x": 2})], [function(DOCUMENT)], answers)
 
 
 @pytest.mark.parametrize("accepted", [5, "text", None, {"x": 1}, [[[]]], [{"a": 1}], [None]])

@@ -30,6 +30,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def wheel(tmp_path, monkeypatch):
+    pytest.importorskip("mpmath")
     (tmp_path / BFCL.data_path).parent.mkdir()
     (tmp_path / BFCL.data_path).symlink_to(wheel_path())
     monkeypatch.setenv("COMLRL_DATA_DIR", str(tmp_path))

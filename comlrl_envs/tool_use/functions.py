@@ -58,6 +58,8 @@ def function(document: Mapping[str, Any]) -> Function:
     inner = document.get("function", document) if isinstance(document, Mapping) else None
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str) or not inner["name"]:
         raise ValueError(f"a function is {str(document)[:60]!r}; expected a document with its 'name'")
+    if not all(part.isidentifier() for part in inner["name"].split(".")):
+        raise ValueError(f"a function is called {inner['name']!r:.60}; expected a name such as 'f' or 'group.f'")
     schema = inner.get("parameters", {})
     properties = schema.get("properties", {}) if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping):
@@ -78,6 +80,8 @@ def _typed(function: str, name: str, schema: Any) -> Mapping[str, Any]:
         raise ValueError(
             f"the parameter {name!r} of {function!r} has the type {kind!r}; expected one of {', '.join(TYPES)}"
         )
+    if not isinstance(schema.get("items", {}), Mapping):
+        raise ValueError(f"the parameter {name!r} of {function!r} has items {schema['items']!r:.40}; expected a schema")
     return {**schema, "type": kind}
 
 

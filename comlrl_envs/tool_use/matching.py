@@ -64,7 +64,7 @@ def _value_fault(value: Any, schema: Mapping[str, Any], accepted: Sequence[Any])
         return _mapping_fault(value, accepted)
     if kind in LISTS and inner is dict:
         return _mappings_fault(value, accepted)
-    if kind == "string":
+    if TYPES[kind] is str:
         return None if _norm(value) in map(_norm, accepted) else "value_error:string"
     if kind in LISTS:
         return None if _norm_parts(value) in map(_norm_parts, accepted) else "value_error:list/tuple"

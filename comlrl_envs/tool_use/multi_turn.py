@@ -143,6 +143,8 @@ class MultiTurn(Scenario):
         """The world's beginning, and who holds what."""
         task = json.dumps({key: value for key, value in item.items() if key != "id"}, ensure_ascii=False)
         told = story(task)
+        # A world that cannot begin is the row's fault, and is told before anybody acts.
+        play(told.setup, (), ())
         held, baton = ownership.shares(told, self.num_agents, self.single, rng)
         return Errand(task=task, held=held, baton=baton, voices=self._informed(told, 0, (Said(),) * self.num_agents))
 

@@ -40,7 +40,7 @@ def parse(row: Row) -> Row:
     documents = row.get("functions", row.get("function"))
     if not isinstance(documents, list | tuple) or not documents:
         raise ValueError("it has no functions; expected a list of documents in 'functions'")
-    answers = _answers(row.get("answers", row.get("ground_truth") or []), [function(each) for each in documents])
+    answers = _answers(row.get("answers", row.get("ground_truth") or []), _distinct(documents))
     own = {
         "request": _words(request),
         "functions": [_flat(each) for each in documents],
@@ -48,6 +48,16 @@ def parse(row: Row) -> Row:
         "category": str(row.get("category", row.get("official_category", ""))),
     }
     return {**{name: value for name, value in row.items() if name not in known}, **own}
+
+
+def _distinct(documents: Sequence[Any]) -> list[Function]:
+    """The functions of documents, each name once."""
+    found = [function(each) for each in documents]
+    names = [each.name for each in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"the functions {twice} are there twice; give each a name of its own")
+    return found
 
 
 def _told(value: Any) -> Any:
@@ -168,9 +178,18 @@ def _checked(row: Row) -> Row:
     missing = [name for name in full["classes"] if name not in full["functions"]]
     if missing or not full["classes"]:
         raise ValueError(f"'functions' has no documents of the classes {missing}")
-    documents = [function(each) for name in full["classes"] for each in full["functions"][name]]
-    known = {each.name: each for each in documents}
+    known = {each.name: each for each in _distinct([d for name in full["classes"] for d in full["functions"][name]])}
+    _check_missing(full, known)
     return {**full, "gold": [[_gold_call(each, known) for each in calls] for calls in full["gold"]]}
+
+
+def _check_missing(row: Row, known: Mapping[str, Function]) -> None:
+    """Raise ``ValueError`` unless what is hidden, or withheld for a while, are functions of the row."""
+    for turn, names in row["withheld"].items():
+        if not str(turn).isdigit() or not isinstance(names, list | tuple) or not set(names) <= known.keys():
+            raise ValueError(f"'withheld' has {turn!r}: {names!r:.60}; expected the number of a request, and functions")
+    if not all(isinstance(name, str) for name in row["hidden"]):
+        raise ValueError(f"'hidden' is {row['hidden']!r:.60}; expected names of functions")
 
 
 def _gold_call(call: Any, functions: Mapping[str, Function]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from comlrl_envs.errors import OptionError, closest, positive_int
+from comlrl_envs.errors import OptionError, TaskError, closest, positive_int
 from comlrl_envs.tool_use.backends import OFFICIAL_CLASSES, Toolkit, demo, official, run
 from comlrl_envs.tool_use.calls import Call
 
@@ -209,7 +209,13 @@ def _begun(kind: type, config: Any, long_context: bool) -> _Version:
     """An object as a world begins, cut off from whatever its class shares among all of its kind."""
     made: Any = kind()
     if hasattr(made, "_load_scenario"):
-        made._load_scenario(config, long_context=long_context)
+        try:
+            made._load_scenario(config, long_context=long_context)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as bad:
+            raise TaskError(
+                f"A {kind.__name__} cannot begin with {json.dumps(config):.80} ({type(bad).__name__}: {bad}); give it "
+                "the fields that its class reads."
+            ) from bad
     version = _Version(None, None, None)
     version.snapshot = pickle.dumps(made, pickle.HIGHEST_PROTOCOL)
     return version

@@ -115,6 +115,21 @@ def test_what_is_no_plain_call_does_not_count_and_is_not_run(attack, tmp_path):
     assert all(len(error) < 200 for error in read.errors)
 
 
+@pytest.mark.parametrize("depth", [*range(17, 1000, 40), 1500, 2960, 5000])
+def test_no_depth_is_too_deep(depth):
+    nested = "[" * depth + "]" * depth
+    objects = '{"a":' * depth + "1" + "}" * depth
+    for reply in (
+        f"f(x={'-' * depth}1)",
+        f"f(x={nested})",
+        f"f(x={objects})",
+        json.dumps({"name": "f", "arguments": f'{{"x": {nested}}}'}),
+        json.dumps({"name": "f", "arguments": objects}),
+    ):
+        read = read_calls(reply)
+        assert read.calls == () and read.errors
+
+
 def test_one_bad_call_spoils_no_other():
     read = read_calls("f(x=1)\nf(x=g())\nf(x=2)")
     assert [call.text for call in read.calls] == ["f(x=1)", "f(x=2)"] and len(read.errors) == 1

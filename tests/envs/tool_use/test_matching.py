@@ -1,6 +1,7 @@
 """Matching: every gold row, and mutants of it, beside the leaderboard's own checker."""
 
 import copy
+import itertools
 import json
 import random
 
@@ -19,6 +20,8 @@ CATEGORIES = ("parallel", "parallel_multiple", "live_parallel", "live_parallel_m
 OMISSION_FAILS = {
     "parallel_88", "parallel_multiple_87", "parallel_multiple_119", "simple_python_17", "simple_python_200",
 }  # fmt: skip
+# Rows on which the official matching, which takes the first call that fits, is too greedy in some order of the calls.
+GREEDY_FAILS = {"parallel_178"}
 MUTATIONS = ("type", "extra", "missing", "order", "nested", "value", "argument", "again")
 
 
@@ -99,21 +102,38 @@ def mutated(calls, kind, draws):
 def test_verdicts_and_codes_are_those_of_the_official_checker(rows, official):
     draws = random.Random(7)
     compared = codes = 0
+    differ = set()
     for category, row in rows:
         for short in (False, True):
             functions, answers, gold = gold_calls(row, short=short)
-            for kind in (None, *draws.sample(MUTATIONS, 2)):
+            for kind in (None, *MUTATIONS, *MUTATIONS):
                 calls = gold if kind is None else mutated(gold, kind, draws)
                 written = [{call.name: dict(call.arguments)} for call in calls]
                 verdict = official(row["function"], written, row["ground_truth"], category)
-                # None of these needs more than the official greedy matching.
-                assert exact(calls, functions, answers) == verdict["valid"], (row["id"], kind, written, verdict)
+                if exact(calls, functions, answers) != verdict["valid"]:
+                    differ.add((row["id"], kind, verdict["valid"]))
                 compared += 1
                 if category == "simple_python" and len(calls) == 1:
                     code = None if verdict["valid"] else verdict["error_type"]
                     assert fault(calls[0], functions, answers[0]) == code
                     codes += 1
-    assert compared - 2 * len(rows) >= 1000 and codes >= 1000
+    assert compared - 2 * len(rows) >= 30_000 and codes >= 10_000
+    assert {(name, valid) for name, _, valid in differ} <= {(name, False) for name in GREEDY_FAILS}
+
+
+def test_the_rows_on_which_the_official_matching_is_too_greedy(rows, official):
+    found = set()
+    for category, row in rows:
+        functions, answers, calls = gold_calls(row)
+        for order in itertools.islice(itertools.permutations(calls), 720) if len(calls) > 1 else ():
+            written = [{call.name: dict(call.arguments)} for call in order]
+            if (
+                category != "multiple"
+                and not official(row["function"], written, row["ground_truth"], category)["valid"]
+            ):
+                assert exact(order, functions, answers)
+                found.add(row["id"])
+    assert found == GREEDY_FAILS
 
 
 DOCUMENT = {

@@ -59,6 +59,9 @@ def test_the_same_row_in_three_forms():
         ({"answers": [{"f": {"x": 1}}]}, "list of accepted values"),
         ({"answers": ["f(x=1)"]}, "expected {name"),
         ({"answers": 3}, "expected a list"),
+        ({"functions": [DOCUMENT, DOCUMENT]}, "there twice"),
+        ({"functions": [{"name": "f(x)"}], "answers": []}, "expected a name"),
+        ({"functions": [{"name": "f", "parameters": {"properties": {"x": {"type": "array", "items": "s"}}}}]}, "items"),
     ],
 )
 def test_bad_rows_are_named(change, told):
@@ -79,11 +82,23 @@ def test_bad_rows_are_named(change, told):
         ({"config": []}, "config"),
         ({"classes": ["Diary", "Post"]}, "Post"),
         ({"functions": None}, "functions"),
+        ({"withheld": {"soon": ["add_task"]}}, "withheld"),
+        ({"withheld": {"1": "add_task"}}, "withheld"),
+        ({"withheld": {"1": ["drop_task"]}}, "withheld"),
+        ({"hidden": [3]}, "hidden"),
+        ({"functions": {"Diary": EPISODE["functions"]["Diary"] * 2}}, "there twice"),
     ],
 )
 def test_bad_episodes_are_named(change, told):
     with pytest.raises((ValueError, TypeError), match=told):
         parse_episode({**EPISODE, **change})
+
+
+@pytest.mark.parametrize("config", [{}, {"Diary": 3}, {"Diary": {"tasks": 1, "full": []}}])
+def test_a_world_that_cannot_begin_is_named(config):
+    env = make("tool_use/multi_turn", tasks=[{**EPISODE, "config": config}])
+    with pytest.raises(TaskError, match="A Diary cannot begin with"):
+        env.reset(seed=0)
 
 
 def test_gold_is_a_text_or_a_mapping():
@@ -119,9 +134,10 @@ def test_every_set_is_read_and_its_splits_share_nothing(id, cache):
 
 def test_the_default_is_of_the_published_size(cache):
     sizes = [len(make("tool_use/parallel", split=split).tasks) for split in ("train", "eval")]
-    # Of the first rows of each split, which are of the category parallel.
-    wrong = [int(name.rpartition("_")[2]) for name in KNOWN_WRONG if name.startswith("parallel_")]
-    assert sizes == [160 - sum(number < 160 for number in wrong), 40 - sum(number >= 160 for number in wrong)]
+    # The first 80 and 20 rows of each of two categories; parallel_170 is one of them, and known to be wrong.
+    assert sizes == [160, 39]
+    names = [task.id.rpartition("_")[0] for task in make("tool_use/parallel").tasks]
+    assert names.count("parallel") == names.count("parallel_multiple") == 80
     dealt = make("tool_use/parallel", dataset="parallel_multiple", role_mode="by_function")
     assert 100 < len(dealt.tasks) < 160
     with pytest.raises(TaskError, match="choose another dataset"):
